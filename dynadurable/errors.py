@@ -1,0 +1,337 @@
+"""Every error that dynadurable raises, in one tree.
+
+DynadurableError
+├── ConfigurationError            something is set up wrongly: fix the code or the settings
+│   ├── NameRefusedError          a job, queue, lease or schedule name that cannot be used
+│   ├── TableMissingError         the table does not exist
+│   ├── TableSchemaError          the table's keys are not the ones the app expects
+│   ├── PermissionMissingError    AWS refused the request for lack of a permission
+│   └── ExtraMissingError         an optional dependency is not installed
+├── InputRefusedError             a value that was refused before anything was written
+│   ├── PayloadRefusedError       cannot come back equal and of the same type
+│   ├── PayloadTooLargeError      does not fit the item it belongs to
+│   └── KeyRefusedError           a business key that is empty or not a string
+├── PayloadUnreadableError        stored bytes that this version cannot decode
+├── KeyConflictError              the key is taken by a live run with another payload
+├── EnqueueIncompleteError        some runs of a bulk enqueue were not stored
+├── LeaseLostError                somebody else holds the lease now; this holder writes nothing more
+│   └── LeaseBusyError            the lease is held by another owner
+├── RunError                      what asking for a run's result may say
+│   ├── RunUnknownError           no such run, or it ended without keeping a result
+│   ├── RunExpiredError           its result was kept and the time is over
+│   ├── RunCancelledError         it ended as cancelled
+│   ├── RunDeadError              it ended as a dead letter
+│   └── RunNotFinishedError       it has not ended within the time given
+├── WorkflowError                 see the workflow section below
+│   ├── NonDeterminismError       replay asked for something else than was recorded
+│   ├── StepFailedError           a step's recorded final error
+│   ├── StepInterruptedError      an at-most-once step was interrupted; it may have happened
+│   ├── ChildFailedError          a child run ended dead or cancelled
+│   └── WaitTimeoutError          an event or callback did not arrive in time
+└── StoreError                    DynamoDB said no (raised into plans by the drivers)
+    ├── ConditionFailedError      a condition was not met
+    ├── TransactionFailedError    a transaction was cancelled; carries the reasons
+    ├── RequestRefusedError       DynamoDB calls the request invalid; never retried
+    └── StoreUnavailableError     throttled, unreachable or failing, after every retry
+
+Raised *by* job bodies, to say how the run goes on:
+
+Fail(Exception)                   permanent: no further attempt
+Snooze(Exception)                 try again later, without using an attempt
+
+Raised *into* job bodies; not an ``Exception``, so that ``except Exception`` cannot swallow it:
+
+Interrupted(BaseException)        the worker stops, the lease is lost, or the run is cancelled
+Suspended(BaseException)          a workflow is parked; the library catches it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+
+class DynadurableError(Exception):
+    """Base of every error of this library."""
+
+
+# --- set-up ---------------------------------------------------------------------------------------
+
+
+class ConfigurationError(DynadurableError):
+    """Something is set up wrongly; the message names the remedy."""
+
+
+class NameRefusedError(ConfigurationError):
+    """A name that cannot be used; the message says why."""
+
+
+class TableMissingError(ConfigurationError):
+    """The table does not exist."""
+
+
+class TableSchemaError(ConfigurationError):
+    """The table exists and has other keys than the app expects."""
+
+
+class PermissionMissingError(ConfigurationError):
+    """AWS refused a request for lack of a permission."""
+
+
+class ExtraMissingError(ConfigurationError):
+    """An optional dependency is not installed.
+
+    >>> str(ExtraMissingError("aioboto3", extra="aio"))
+    'aioboto3 is not installed; install it with: pip install "dynadurable[aio]"'
+    """
+
+    def __init__(self, package: str, *, extra: str) -> None:
+        super().__init__(f'{package} is not installed; install it with: pip install "dynadurable[{extra}]"')
+        self.package = package
+        self.extra = extra
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+class InputRefusedError(DynadurableError):
+    """A value was refused before anything was written. Permanent: the same value is refused again."""
+
+
+class PayloadRefusedError(InputRefusedError):
+    """A value cannot come back equal and of the same type.
+
+    ``path`` names the place inside the value, such as ``order.lines[3].price``.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+class PayloadTooLargeError(InputRefusedError):
+    """A value does not fit; carries ``size_bytes`` and ``limit_bytes``."""
+
+    def __init__(self, what: str, *, size_bytes: int, limit_bytes: int) -> None:
+        super().__init__(
+            f"{what} takes {size_bytes:,} bytes, the limit is {limit_bytes:,} bytes; "
+            "store it elsewhere and pass a reference"
+        )
+        self.size_bytes = size_bytes
+        self.limit_bytes = limit_bytes
+
+
+class KeyRefusedError(InputRefusedError):
+    """A business key is empty or not a string."""
+
+
+class PayloadUnreadableError(DynadurableError):
+    """Stored bytes cannot be decoded by this version of the code; ``raw`` keeps them byte for byte."""
+
+    def __init__(self, reason: str, *, raw: bytes) -> None:
+        super().__init__(f"the stored payload cannot be decoded: {reason}")
+        self.reason = reason
+        self.raw = raw
+
+
+# --- enqueue --------------------------------------------------------------------------------------
+
+
+class KeyConflictError(DynadurableError):
+    """The key belongs to a live run whose payload is another one; nothing was changed."""
+
+    def __init__(self, run_id: str, *, job: str, key: str) -> None:
+        super().__init__(
+            f"key {key!r} of job {job!r} is taken by the live run {run_id} with another payload; "
+            "use another key, or wait until that run has ended"
+        )
+        self.run_id = run_id
+        self.job = job
+        self.key = key
+
+
+class EnqueueIncompleteError(DynadurableError):
+    """Some runs of a bulk enqueue were not stored; the others were.
+
+    ``not_stored`` and ``stored`` list run ids in the order of the call.
+    """
+
+    def __init__(self, *, stored: Sequence[str], not_stored: Sequence[str]) -> None:
+        super().__init__(
+            f"{len(not_stored)} of {len(stored) + len(not_stored)} runs were not stored: {', '.join(not_stored[:5])}"
+            f"{', ...' if len(not_stored) > 5 else ''}; enqueue these again"
+        )
+        self.stored = tuple(stored)
+        self.not_stored = tuple(not_stored)
+
+
+# --- leases ---------------------------------------------------------------------------------------
+
+
+class LeaseLostError(DynadurableError):
+    """The lease has moved on. This holder's writes are refused; whoever holds it now goes on."""
+
+
+class LeaseBusyError(LeaseLostError):
+    """The lease is held by another owner."""
+
+
+# --- asking for a run -----------------------------------------------------------------------------
+
+
+class RunError(DynadurableError):
+    """What asking for a run may say; ``run_id`` names it."""
+
+    def __init__(self, run_id: str, message: str) -> None:
+        super().__init__(f"run {run_id}: {message}")
+        self.run_id = run_id
+
+
+class RunUnknownError(RunError):
+    """No such run, or it has ended and nothing about it was to be kept."""
+
+
+class RunExpiredError(RunError):
+    """The run ended, its result was kept, and the time to keep it is over."""
+
+
+class RunCancelledError(RunError):
+    """The run ended as cancelled."""
+
+
+class RunDeadError(RunError):
+    """The run ended as a dead letter; ``failure`` and ``attempts`` say why."""
+
+    def __init__(self, run_id: str, message: str, *, failure: Any, attempts: Sequence[Any]) -> None:
+        super().__init__(run_id, message)
+        self.failure = failure
+        self.attempts = tuple(attempts)
+
+
+class RunNotFinishedError(RunError):
+    """The run has not ended within the time given."""
+
+
+# --- workflows ------------------------------------------------------------------------------------
+
+
+class WorkflowError(DynadurableError):
+    """Base of what a workflow body may see from its context."""
+
+
+class NonDeterminismError(WorkflowError):
+    """Replay asked for something else than was recorded at this place; no body was run."""
+
+
+class StepFailedError(WorkflowError):
+    """A step's final error, equal on the first run and on replay; ``failure`` carries type, message, traceback."""
+
+    def __init__(self, step: str, failure: Any) -> None:
+        super().__init__(f"step {step!r} failed: {failure}")
+        self.step = step
+        self.failure = failure
+
+
+class StepInterruptedError(WorkflowError):
+    """An at-most-once step was interrupted; whether it took effect is not known."""
+
+
+class ChildFailedError(WorkflowError):
+    """A child run ended dead or cancelled."""
+
+
+class WaitTimeoutError(WorkflowError):
+    """An event or a callback did not arrive in time."""
+
+
+# --- the store ------------------------------------------------------------------------------------
+
+
+class StoreError(DynadurableError):
+    """DynamoDB refused a request. ``operation`` names it."""
+
+    def __init__(self, operation: str, message: str) -> None:
+        super().__init__(f"{operation}: {message}")
+        self.operation = operation
+
+
+class ConditionFailedError(StoreError):
+    """A condition was not met.
+
+    ``item`` is the item as it stood, where DynamoDB returned it (a hint: not every store does, and there is none
+    when no item exists). ``ambiguous`` is true when an earlier attempt of this very request may have been applied,
+    so that the condition may have failed because of our own write.
+    """
+
+    def __init__(self, operation: str, *, item: Mapping[str, Any] | None = None, ambiguous: bool = False) -> None:
+        super().__init__(operation, "the condition was not met")
+        self.item = item
+        self.ambiguous = ambiguous
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CancellationReason:
+    """Why one element of a transaction was refused; ``code`` is ``"None"`` for the innocent ones."""
+
+    code: str
+    message: str = ""
+    item: Mapping[str, Any] | None = None
+
+
+class TransactionFailedError(StoreError):
+    """A transaction was cancelled; ``reasons`` has one entry for each element, in order."""
+
+    def __init__(self, operation: str, *, reasons: Sequence[CancellationReason], ambiguous: bool = False) -> None:
+        codes = ", ".join(reason.code for reason in reasons)
+        super().__init__(operation, f"the transaction was cancelled ({codes})")
+        self.reasons = tuple(reasons)
+        self.ambiguous = ambiguous
+
+
+class RequestRefusedError(StoreError):
+    """DynamoDB calls the request invalid. Never retried: the same request is refused again."""
+
+
+class StoreUnavailableError(StoreError):
+    """Throttled, unreachable or failing after every retry. Whether a write was applied is not known."""
+
+
+# --- what bodies raise ----------------------------------------------------------------------------
+
+
+class Fail(Exception):  # noqa: N818 - a verb on purpose: `raise Fail("card was stolen")`
+    """Raised by a body: the error is permanent, no further attempt is made.
+
+    >>> raise Fail("the card was reported stolen")
+    Traceback (most recent call last):
+    dynadurable.errors.Fail: the card was reported stolen
+    """
+
+
+class Snooze(Exception):  # noqa: N818 - as above: `raise Snooze(timedelta(minutes=1))`
+    """Raised by a body: not now, try again after ``delay``; uses no attempt."""
+
+    def __init__(self, delay: timedelta) -> None:
+        super().__init__(f"try again in {delay}")
+        self.delay = delay
+
+
+# --- what bodies see ------------------------------------------------------------------------------
+
+
+class Interrupted(BaseException):
+    """Raised into a body that must end now. Let it pass: the run is handed back or ends as cancelled.
+
+    ``reason`` is ``"stopping"``, ``"lease lost"`` or ``"cancelled"``.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Suspended(BaseException):
+    """A workflow is parked until something happens. Let it pass: the library catches it."""
