@@ -142,15 +142,16 @@ class LocalStore:
         self._end(lambda process: process.kill())
 
     def reset(self) -> None:
-        """Delete every table."""
-        if self.server.reset_path is not None:
-            status, reply = self._request("POST", self.server.reset_path, b"", {})
-            if status != http.HTTPStatus.OK:
-                raise LocalStoreError(f"the local store {self.server.name} refused to be emptied: {reply!r}")
+        """Forget every table of every account. A server that cannot is started anew on the same port."""
+        if self.server.reset_path is None:
+            self.kill()
+            if self.folder is not None:
+                shutil.rmtree(self.folder)
+            self.start()
             return
-        while names := self.call("ListTables", {})["TableNames"]:
-            for name in names:
-                self.call("DeleteTable", {"TableName": name})
+        status, reply = self._request("POST", self.server.reset_path, b"", {})
+        if status != http.HTTPStatus.OK:
+            raise LocalStoreError(f"the local store {self.server.name} refused to be emptied: {reply!r}")
 
     @property
     def running(self) -> bool:
@@ -182,7 +183,7 @@ class LocalStore:
     def client_kwargs(self, account: str = DEFAULT_ACCOUNT) -> dict[str, Any]:
         """What ``boto3.client("dynamodb", **...)`` needs: address, region, and keys that stand for nobody.
 
-        ``ministack`` keeps the tables of each 12-digit ``account`` apart.
+        The tables of each 12-digit ``account`` are kept apart.
         """
         return {
             "endpoint_url": self.endpoint_url,

@@ -1,0 +1,1 @@
+"""Tests of what the other tests stand on: the stores, the faults, the count of units."""
