@@ -26,4 +26,22 @@ class Call:
         return (yield self)
 
 
-Plan = Coroutine[Call, Response, Result]
+class Work:
+    """What a worker's plan awaits besides calls: something to be done where the plan is stepped (a job's body).
+
+    A thread performs it with ``perform``, an event loop with ``perform_async``.
+    """
+
+    def __await__(self) -> Generator[Work, Any, Any]:
+        return (yield self)
+
+    def perform(self) -> Any:
+        """Do it in this thread."""
+        raise TypeError(f"{type(self).__name__} cannot be performed in a thread")
+
+    async def perform_async(self) -> Any:
+        """Do it on this event loop."""
+        raise TypeError(f"{type(self).__name__} cannot be performed on an event loop")
+
+
+Plan = Coroutine[Call | Work, Any, Result]

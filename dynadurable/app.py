@@ -1,0 +1,270 @@
+"""The app: define jobs, enqueue them, make workers. Thin: what it does stands in ``operations.py``."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+
+from .clock import Clock, SystemClock
+from .drivers.boto3 import Boto3Driver
+from .drivers.clients import Clients, ClientSettings
+from .errors import ConfigurationError, DynadurableError
+from .handle import RunHandle
+from .model import job as jobs
+from .model.job import DEFAULT_QUEUE, Job
+from .model.queue import Queue
+from .model.registry import Registry
+from .model.retry import Retry
+from .operations import Operations
+from .storage import table
+from .storage.items import Items, bind
+from .storage.keys import check_name
+from .storage.schema import TableSchema
+from .worker.attempt import Attempts
+from .worker.context import ContextBase, JobContext
+from .worker.engine import DEFAULT_GRACE, DEFAULT_LEASE, Engine, Hook
+from .worker.lane import Lane, ThreadLane
+from .worker.poller import MAX_INTERVAL, MIN_INTERVAL, Poller
+from .worker.worker import Worker
+
+Params = ParamSpec("Params")
+Returned = TypeVar("Returned")
+
+MIN_LEASE = timedelta(seconds=1)
+CREATE_TABLE_SECONDS = 60.0
+
+
+class App:
+    """Durable background work on one DynamoDB table.
+
+    ``table`` is its name. How DynamoDB is reached: ``client`` (a boto3 DynamoDB client), ``session``, or ``region`` and
+    ``endpoint_url``, else boto3's usual sources. ``partition_key``, ``sort_key``, ``ttl`` and ``prefix`` fit the app
+    into a table that exists. ``build`` is the version of your code, noted with each failure (default: the environment
+    variable ``DYNADURABLE_BUILD``). Nothing is sent before the first call.
+
+    >>> app = App("krabber")
+    >>> @app.job(queue="trench", retry=Retry(max_attempts=8))
+    ... def fan_out(ctx: JobContext, molt_id: str) -> None: ...
+
+    Raises:
+        ConfigurationError: settings that cannot be used.
+    """
+
+    def __init__(
+        self,
+        table: str,
+        *,
+        client: Any = None,
+        session: Any = None,
+        region: str | None = None,
+        endpoint_url: str | None = None,
+        partition_key: str = "pk",
+        sort_key: str = "sk",
+        ttl: str | None = "ttl",
+        prefix: str = "",
+        queues: Sequence[Queue] = (),
+        build: str | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.schema = TableSchema(table=table, partition_key=partition_key, sort_key=sort_key, ttl=ttl, prefix=prefix)
+        self.items: Items = bind(self.schema)
+        """The PynamoDB models of everything in the table, for reading it."""
+        self.build = build or os.environ.get("DYNADURABLE_BUILD") or None
+        self.clock: Clock = clock or SystemClock()
+        self.registry = Registry()
+        self._clients = Clients(
+            ClientSettings(client=client, session=session, region=region, endpoint_url=endpoint_url)
+        )
+        self.driver = Boto3Driver(self._clients.get, self.clock)
+        self.operations = Operations(self.items, self.clock, self.registry, queues, build=self.build)
+
+    # --- define -----------------------------------------------------------------------------------
+
+    @overload
+    def job(self, function: Callable[Concatenate[JobContext, Params], Returned], /) -> Job[Params, Returned]: ...
+    @overload
+    def job(self, function: Callable[Params, Returned], /) -> Job[Params, Returned]: ...
+    @overload
+    def job(
+        self,
+        *,
+        name: str | None = None,
+        queue: str = DEFAULT_QUEUE,
+        retry: Retry | None = None,
+        keep_result: timedelta | None = None,
+        keep_failed: timedelta | None = None,
+    ) -> JobDecorator: ...
+
+    def job(
+        self,
+        function: Any = None,
+        /,
+        *,
+        name: str | None = None,
+        queue: str = DEFAULT_QUEUE,
+        retry: Retry | None = None,
+        keep_result: timedelta | None = None,
+        keep_failed: timedelta | None = None,
+    ) -> Any:
+        """Make a function a job; used bare (``@app.job``) or with options.
+
+        ``name`` stands in the table (default: the function's name). ``retry`` says how often it is tried.
+        ``keep_result``: keep what it returns so long. ``keep_failed``: forget a dead letter after so long (default:
+        never). The first parameter may be a ``JobContext``.
+
+        Raises:
+            ConfigurationError: a name that is taken or cannot be used, or not a plain function.
+        """
+
+        def decorate(function: Callable[..., Any]) -> Job[Any, Any]:
+            made = jobs.define(
+                function,
+                name=name,
+                queue=check_name("a queue's name", queue),
+                retry=retry or Retry(),
+                context_types=(ContextBase, JobContext),
+                keep_result=keep_result,
+                keep_failed=keep_failed,
+            )
+            check_name("a job's name", made.name)
+            self.registry.add(made)
+            return made
+
+        return decorate if function is None else decorate(function)
+
+    # --- enqueue ----------------------------------------------------------------------------------
+
+    def enqueue(self, job: Job[Params, Returned], *args: Params.args, **kwargs: Params.kwargs) -> RunHandle[Returned]:
+        """Accept a run of the job: once this returns, it survives any crash.
+
+        >>> app.enqueue(fan_out, molt_id="m1")  # doctest: +SKIP
+        >>> app.enqueue(fan_out.using(delay=timedelta(minutes=5)), molt_id="m1")  # doctest: +SKIP
+
+        Raises:
+            InputRefusedError: arguments that do not fit the function or cannot be stored; nothing was written.
+            KeyConflictError: the key belongs to a live run with other arguments.
+            StoreUnavailableError: DynamoDB is out of reach; whether the run was accepted is not known.
+        """
+        return RunHandle(self, self.driver.run(self.operations.enqueue(job, args, kwargs)))
+
+    def transact_items(
+        self, job: Job[Params, Returned], *args: Params.args, **kwargs: Params.kwargs
+    ) -> TransactItems:
+        """Elements for your own ``transact_write_items``: the run is accepted if and only if your transaction commits.
+
+        >>> client.transact_write_items(
+        ...     TransactItems=[put_molt, *app.transact_items(fan_out, molt_id="m1")]
+        ... )  # doctest: +SKIP
+        """
+        return TransactItems(*self.operations.transact_items(job, args, kwargs))
+
+    def transact_models(
+        self, job: Job[Params, Returned], *args: Params.args, **kwargs: Params.kwargs
+    ) -> list[tuple[Any, Any]]:
+        """The same for PynamoDB: pairs of a model and its condition.
+
+        >>> with TransactWrite(connection=connection) as transaction:  # doctest: +SKIP
+        ...     transaction.save(molt)
+        ...     for model, condition in app.transact_models(fan_out, molt_id="m1"):
+        ...         transaction.save(model, condition=condition)
+        """
+        return self.operations.transact_models(job, args, kwargs)[1]
+
+    # --- work -------------------------------------------------------------------------------------
+
+    def worker(
+        self,
+        *,
+        queues: Sequence[str] | None = None,
+        concurrency: int = 10,
+        lease: timedelta = DEFAULT_LEASE,
+        grace: timedelta = DEFAULT_GRACE,
+        name: str | None = None,
+        hook: Hook | None = None,
+        poll: tuple[timedelta, timedelta] = (MIN_INTERVAL, MAX_INTERVAL),
+    ) -> Worker:
+        """A worker for these queues (default: the queues of all jobs defined so far), in order of priority.
+
+        ``concurrency``: bodies at once. ``lease``: how soon after a crash others take over; it is renewed while a body
+        runs. ``grace``: how long bodies may go on after a stop. ``poll``: shortest and longest time between two looks.
+        ``hook(event, job, run_id)`` is told of each event, see ``EVENTS``.
+
+        Raises:
+            ConfigurationError: no queue to serve, or settings that cannot be used.
+        """
+        names = list(queues) if queues is not None else sorted({job.queue for job in self.registry.jobs()})
+        if not names:
+            raise ConfigurationError("there is nothing to work on: define a job with @app.job, or name queues=")
+        if lease < MIN_LEASE:
+            raise ConfigurationError(f"lease must be at least {MIN_LEASE}, so that it can be renewed in time, not {lease}")
+        engine = Engine(
+            items=self.items,
+            driver=self.driver,
+            clock=self.clock,
+            ids=self.operations.ids,
+            registry=self.registry,
+            worker_id=name or f"{socket.gethostname()}-{os.getpid()}",
+            build=self.build,
+            lease_seconds=lease.total_seconds(),
+            hook=hook,
+        )
+        poller = Poller(engine, [self.operations.queue(queue) for queue in names], intervals=poll)
+
+        def lanes(worker: Worker) -> Sequence[Lane]:
+            attempts = Attempts(engine, JobContext)
+            return [
+                ThreadLane(
+                    engine, attempts, concurrency=concurrency, on_done=worker.on_done, on_fatal=worker.on_fatal
+                )
+            ]
+
+        worker = Worker(engine, poller, lanes, grace=grace)
+        self.operations.workers.append(worker)
+        return worker
+
+    # --- the table --------------------------------------------------------------------------------
+
+    def create_table(self) -> bool:
+        """Create the table for development, on demand and with TTL switched on; false if it was there already.
+
+        Raises:
+            TableSchemaError: it exists with other keys.
+        """
+        created = self.driver.run(table.create(self.items))
+        end = self.clock.monotonic() + CREATE_TABLE_SECONDS
+        while not self.driver.run(table.is_active(self.items)):
+            if self.clock.monotonic() > end:
+                raise DynadurableError(f"table {self.schema.table!r} did not become active in {CREATE_TABLE_SECONDS} s")
+            self.clock.sleep(0.2)
+        self.driver.run(table.switch_ttl_on(self.items))
+        return created
+
+    def check_table(self) -> None:
+        """Whether the table is there, has the right keys, and may be read.
+
+        Raises:
+            TableMissingError, TableSchemaError, PermissionMissingError: each names the remedy.
+        """
+        self.driver.run(table.check(self.items))
+
+
+class TransactItems(list[dict[str, Any]]):
+    """Elements for ``transact_write_items``, and the id of the run that they are."""
+
+    def __init__(self, run_id: str, elements: list[dict[str, Any]]) -> None:
+        super().__init__(elements)
+        self.run_id = run_id
+
+
+class JobDecorator:
+    """What ``@app.job(...)`` gives; spelled out for type checkers."""
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[JobContext, Params], Returned], /) -> Job[Params, Returned]: ...
+    @overload
+    def __call__(self, function: Callable[Params, Returned], /) -> Job[Params, Returned]: ...
+    def __call__(self, function: Callable[..., Any], /) -> Any:
+        raise TypeError("only for type checkers")

@@ -1,0 +1,82 @@
+"""Steps plans with boto3's low-level client."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ..clock import Clock
+from ..storage.call import Call, Plan, Response
+from .retries import Tries
+
+Result = TypeVar("Result")
+
+
+class Boto3Driver:
+    """Runs plans on a boto3 client, one request after the other, in the calling thread.
+
+    ``client`` gives the client of this process (clients are thread-safe, but must not cross a fork).
+    """
+
+    def __init__(self, client: Callable[[], Any], clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+
+    def run(self, plan: Plan[Result], *, give_up_at: float | None = None) -> Result:
+        """The plan's result. ``give_up_at`` (monotonic seconds) bounds the retries of each of its requests.
+
+        Raises:
+            whatever the plan raises; errors of the store as ``StoreError`` or ``ConfigurationError``.
+        """
+        try:
+            step = plan.send(None)
+            while True:
+                try:
+                    reply = self.send(step, give_up_at=give_up_at) if isinstance(step, Call) else step.perform()
+                except BaseException as error:  # the plan decides, also about SystemExit out of a body
+                    step = plan.throw(error)
+                else:
+                    step = plan.send(reply)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+        finally:
+            plan.close()
+
+    def send(self, call: Call, *, give_up_at: float | None = None) -> Response:
+        """One request with its retries."""
+        tries = Tries(call=call, give_up_at=give_up_at)
+        while True:
+            try:
+                reply = self.send_once(tries.call)
+            except Exception as error:
+                delay: float | None = tries.delay_after(error, now=self._clock.monotonic())
+            else:
+                delay = tries.leftovers(reply, now=self._clock.monotonic())
+                if delay is None:
+                    return reply
+            self._clock.sleep(delay or 0.0)
+
+    def send_once(self, call: Call) -> Response:
+        """One try of one request. Raises botocore's errors."""
+        method = getattr(self._client(), method_name(call.operation))
+        sent = self._clock.monotonic()
+        reply: Response = method(**call.params)
+        headers = reply.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+        self._clock.observe(sent=sent, received=self._clock.monotonic(), date=headers.get("date"))
+        return reply
+
+
+def method_name(operation: str) -> str:
+    """botocore's spelling.
+
+    >>> method_name("TransactWriteItems")
+    'transact_write_items'
+    """
+    name = _NAMES.get(operation)
+    if name is None:
+        name = _NAMES[operation] = re.sub(r"(?<!^)(?=[A-Z])", "_", operation).lower()
+    return name
+
+
+_NAMES: dict[str, str] = {}

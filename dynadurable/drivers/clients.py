@@ -1,0 +1,78 @@
+"""Makes boto3 clients: once per process, under a lock, never from boto3's shared default session, never over a fork."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+from ..forks import renew_after_fork
+
+CONNECT_TIMEOUT_SECONDS = 3
+READ_TIMEOUT_SECONDS = 8
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClientSettings:
+    """How to reach DynamoDB. ``client`` or ``session`` where the app has its own, else boto3's usual sources."""
+
+    client: Any = None
+    session: Any = None
+    region: str | None = None
+    endpoint_url: str | None = None
+    max_connections: int = 64
+
+
+_SESSION_LOCK = threading.Lock()
+
+
+class Clients:
+    """The client of this process; a forked child makes its own, with connections of its own."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self.settings = settings
+        self._lock = threading.Lock()
+        self._client: Any = settings.client
+        renew_after_fork(self)
+
+    def get(self) -> Any:
+        """The client."""
+        if self._client is None:
+            with self._lock:
+                if self._client is None:
+                    self._client = self._make()
+        return self._client
+
+    def after_fork(self) -> None:
+        """Leave the parent's sockets alone: its replies must not reach us, nor ours the parent."""
+        self._lock = threading.Lock()
+        if self.settings.client is None:
+            self._client = None
+        else:
+            self.settings.client._endpoint.http_session.close()  # drops the pools; the next request opens new ones
+
+    def _make(self) -> Any:
+        with _SESSION_LOCK:  # making clients from one session is not thread-safe in botocore
+            return self._from(self.settings.session or boto3.Session())
+
+    def _from(self, session: Any) -> Any:
+        return session.client(
+            "dynamodb",
+            region_name=self.settings.region,
+            endpoint_url=self.settings.endpoint_url,
+            config=client_config(self.settings.max_connections),
+        )
+
+
+def client_config(max_connections: int) -> Config:
+    """One try per request: the driver retries, so that it knows what may have been applied."""
+    return Config(
+        connect_timeout=CONNECT_TIMEOUT_SECONDS,
+        read_timeout=READ_TIMEOUT_SECONDS,
+        retries={"total_max_attempts": 1, "mode": "standard"},
+        max_pool_connections=max_connections,
+        tcp_keepalive=True,
+    )

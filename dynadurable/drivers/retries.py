@@ -1,0 +1,62 @@
+"""How long a failed request is tried again: decided here, waited for by the drivers.
+
+The delay before try ``n + 1`` is ``random * min(5, 0.05 * 2**n)`` seconds ("full jitter", Marc Brooker, "Exponential
+Backoff And Jitter", AWS Architecture Blog, 2015). Worked: before the fourth try (n = 3) up to 0.4 s.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ..storage.call import Call, Response
+from .outcomes import outcome
+
+FIRST_DELAY_SECONDS = 0.05
+MAX_DELAY_SECONDS = 5.0
+MAX_TRIES = 10
+
+
+@dataclass(kw_only=True, slots=True)
+class Tries:
+    """The tries of one call. ``give_up_at`` (monotonic seconds) ends them early, for instance with a lease."""
+
+    call: Call
+    give_up_at: float | None = None
+    dice: Callable[[], float] = random.random
+    made: int = 0
+    maybe_applied: bool = field(default=False)
+
+    def delay_after(self, error: Exception, *, now: float) -> float:
+        """Seconds to wait before the next try.
+
+        Raises:
+            the mapped error: it is final, or the tries are used up.
+        """
+        found = outcome(self.call, error, earlier_maybe_applied=self.maybe_applied)
+        self.maybe_applied = self.maybe_applied or found.maybe_applied
+        delay = self._next_delay()
+        late = self.give_up_at is not None and now + delay > self.give_up_at
+        if not found.transient or self.made >= MAX_TRIES or late:
+            raise found.error from error
+        return delay
+
+    def leftovers(self, reply: Response, *, now: float) -> float | None:
+        """Seconds to wait before sending what a batch left over; ``None`` when there is nothing (more) to send.
+
+        After it the call holds the leftovers only, and a reply with leftovers is final.
+        """
+        left = {table: items for table, items in (reply.get("UnprocessedItems") or {}).items() if items}
+        if not left or self.call.operation != "BatchWriteItem":
+            return None
+        delay = self._next_delay()
+        if self.made >= MAX_TRIES or (self.give_up_at is not None and now + delay > self.give_up_at):
+            return None
+        self.call = Call(operation=self.call.operation, params={**self.call.params, "RequestItems": left})
+        return delay
+
+    def _next_delay(self) -> float:
+        delay: float = self.dice() * min(MAX_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2**self.made)
+        self.made += 1
+        return delay

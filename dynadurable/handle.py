@@ -1,0 +1,27 @@
+"""A run in the caller's hands: which one it is, and what can be asked of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from .app import App
+
+Returned = TypeVar("Returned")
+
+
+class RunHandle(Generic[Returned]):
+    """What ``app.enqueue`` and ``app.run`` give. ``id`` is the run's id, for another process to ask by."""
+
+    def __init__(self, app: App, run_id: str) -> None:
+        self._app = app
+        self.id = run_id
+
+    def __repr__(self) -> str:
+        return f"RunHandle({self.id!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RunHandle) and other.id == self.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)

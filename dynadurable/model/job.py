@@ -1,0 +1,207 @@
+"""Jobs: what is known of a function that can be run durably, and how a call of it becomes a payload and back."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from ..errors import ConfigurationError, InputRefusedError, PayloadUnreadableError
+from . import codec, instant
+from .retry import Retry
+
+Params = ParamSpec("Params")
+Returned = TypeVar("Returned")
+
+DEFAULT_QUEUE = "default"
+_MISSING = inspect.Parameter.empty
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """What one enqueue asks for, beside the arguments."""
+
+    key: str | None = None
+    unique_for: timedelta | None = None
+    delay: timedelta | None = None
+    at: datetime | None = None
+    queue: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.delay is not None and self.at is not None:
+            raise InputRefusedError("give either delay= or at=, not both")
+        if self.unique_for is not None and self.key is None:
+            raise InputRefusedError("unique_for= needs key=: it says how long that key stays taken")
+        if self.delay is not None:
+            instant.clamp_delay(self.delay, "delay")
+        if self.unique_for is not None:
+            instant.clamp_delay(self.unique_for, "unique_for")
+        if self.at is not None:
+            instant.check_aware(self.at, "at")
+
+
+NO_OPTIONS = Options()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
+class Job(Generic[Params, Returned]):
+    """A durable function. Call it to run the function here and now; give it to ``app.enqueue`` to have it run durably."""
+
+    function: Callable[..., Any]
+    name: str
+    queue: str
+    retry: Retry
+    takes_context: bool
+    is_async: bool
+    signature: inspect.Signature
+    keep_result: timedelta | None = None
+    keep_failed: timedelta | None = None
+    is_workflow: bool = False
+    options: Options = NO_OPTIONS
+
+    def __call__(self, *args: Params.args, **kwargs: Params.kwargs) -> Returned:
+        """Run the function here and now, for instance in a unit test."""
+        if self.takes_context:
+            raise ConfigurationError(
+                f"job {self.name!r} takes a context: call {self.name}.function(ctx, ...), or enqueue it"
+            )
+        return self.function(*args, **kwargs)  # type: ignore[no-any-return]
+
+    def using(
+        self,
+        *,
+        key: str | None = None,
+        unique_for: timedelta | None = None,
+        delay: timedelta | None = None,
+        at: datetime | None = None,
+        queue: str | None = None,
+    ) -> Job[Params, Returned]:
+        """The same job with options for enqueueing it.
+
+        ``key``: one live run per job and key. ``unique_for``: the key stays taken so long, also after the run has
+        ended. ``delay`` or ``at`` (aware): when it is due. ``queue``: another one than the job's own.
+
+        >>> run = app.enqueue(fan_out.using(key="m1", delay=timedelta(minutes=5)), molt_id="m1")  # doctest: +SKIP
+
+        Raises:
+            InputRefusedError: options that contradict each other, a naive datetime, a negative delay.
+        """
+        options = Options(key=key, unique_for=unique_for, delay=delay, at=at, queue=queue)
+        return replace(self, options=options)
+
+    def to_payload(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Payload:
+        """The arguments of a call, encoded.
+
+        Raises:
+            InputRefusedError: the call does not fit the function's signature, or a value cannot be stored.
+        """
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise InputRefusedError(f"{self.name}{self.signature}: {error}") from None
+        given = {name: value for name, value in bound.arguments.items() if not self._is_default(name, value)}
+        return Payload(data=codec.encode(given, path=self.name), given=given)
+
+    def from_payload(self, data: bytes) -> inspect.BoundArguments:
+        """The arguments as they were when the run was enqueued.
+
+        Raises:
+            PayloadUnreadableError: the bytes cannot be decoded, or do not fit today's signature.
+        """
+        given = codec.decode(data)
+        if not isinstance(given, dict):
+            raise PayloadUnreadableError("not the arguments of a call", raw=data)
+        bound = inspect.BoundArguments(self.signature, given)  # type: ignore[arg-type]
+        try:
+            self.signature.bind(*bound.args, **bound.kwargs)
+        except TypeError as error:
+            raise PayloadUnreadableError(f"it does not fit {self.name}{self.signature}: {error}", raw=data) from None
+        unknown = given.keys() - self.signature.parameters.keys()
+        if unknown:
+            raise PayloadUnreadableError(
+                f"{self.name}{self.signature} has no parameter {', '.join(sorted(unknown))}", raw=data
+            )
+        return bound
+
+    def _is_default(self, name: str, value: object) -> bool:
+        """Left out of the payload, so that spelling out a default is the same call as leaving it out."""
+        default = self.signature.parameters[name].default
+        if default is _MISSING:
+            return False
+        return value is default or (
+            type(value) is type(default) and isinstance(value, (str, int, float)) and value == default
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Payload:
+    """Encoded arguments."""
+
+    data: bytes
+    given: dict[str, Any]
+
+    def digest(self) -> str:
+        """The same for the same arguments, whatever the order of keys."""
+        return codec.canonical_digest(self.given)
+
+
+def define(
+    function: Callable[..., Any],
+    *,
+    name: str | None,
+    queue: str,
+    retry: Retry,
+    context_types: tuple[type, ...],
+    keep_result: timedelta | None,
+    keep_failed: timedelta | None,
+    is_workflow: bool = False,
+) -> Job[Any, Any]:
+    """Look at a function and make a job of it.
+
+    Raises:
+        ConfigurationError: not a function, or options that cannot be used.
+    """
+    if isinstance(function, (staticmethod, classmethod)) or not callable(function):
+        raise ConfigurationError(f"a job must be a plain function, not {function!r}")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise ConfigurationError(f"{function.__qualname__} is a generator: a job must be a function that returns")
+    for what, keep in (("keep_result", keep_result), ("keep_failed", keep_failed)):
+        if keep is not None:
+            instant.clamp_delay(keep, what, error=ConfigurationError)
+    signature = inspect.signature(function, eval_str=False)
+    takes_context = is_workflow or _takes_context(function, signature, context_types)
+    if takes_context:
+        signature = _without_first(function, signature)
+    return Job(
+        function=function,
+        name=name or function.__name__,
+        queue=queue,
+        retry=retry,
+        takes_context=takes_context,
+        is_async=inspect.iscoroutinefunction(function),
+        signature=signature,
+        keep_result=keep_result,
+        keep_failed=keep_failed,
+        is_workflow=is_workflow,
+    )
+
+
+def _takes_context(function: Callable[..., Any], signature: inspect.Signature, types: tuple[type, ...]) -> bool:
+    first = next(iter(signature.parameters.values()), None)
+    if first is None or first.kind not in (first.POSITIONAL_ONLY, first.POSITIONAL_OR_KEYWORD):
+        return False
+    annotation = first.annotation
+    if isinstance(annotation, str):  # `from __future__ import annotations`: the name is enough
+        return annotation.rpartition(".")[2] in {kind.__name__ for kind in types}
+    if annotation is _MISSING:
+        return first.name == "ctx"
+    return isinstance(annotation, type) and issubclass(annotation, types)
+
+
+def _without_first(function: Callable[..., Any], signature: inspect.Signature) -> inspect.Signature:
+    parameters = list(signature.parameters.values())
+    if not parameters:
+        raise ConfigurationError(f"{function.__qualname__} must take its context as its first parameter")
+    return signature.replace(parameters=parameters[1:])

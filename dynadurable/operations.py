@@ -1,0 +1,174 @@
+"""What an app can do, each thing once, as a plan; ``app.py`` and ``aio.py`` step them."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from .clock import Clock, UniqueIds
+from .errors import ConfigurationError
+from .model import codec, instant
+from .model.job import Job, Payload
+from .model.queue import DEFAULT_SHARDS, Queue
+from .model.registry import Registry
+from .storage import births, marks, requests, runs
+from .storage.births import Birth, Newborn
+from .storage.items import Items
+from .storage.keys import check_name
+from .worker.lane import Lane
+from .worker.worker import Worker
+
+MAX_INPUT_BYTES = 300_000
+INLINE_INPUT_BYTES = 4_096
+"""A larger input goes into a run item: each write of a mark is billed by the mark's whole size."""
+
+
+class Operations:
+    """The plans behind the methods of ``App``."""
+
+    def __init__(
+        self, items: Items, clock: Clock, registry: Registry, queues: Sequence[Queue], *, build: str | None
+    ) -> None:
+        self.items = items
+        self.clock = clock
+        self.ids = UniqueIds()
+        self.registry = registry
+        self.build = build
+        self._queues = {queue.name: queue for queue in queues}
+        self.workers: list[Worker] = []
+
+    def queue(self, name: str) -> Queue:
+        """The queue of that name, as declared or with the default number of shards."""
+        return self._queues.get(name) or Queue(name=check_name("a queue's name", name), shards=DEFAULT_SHARDS)
+
+    # --- enqueue ----------------------------------------------------------------------------------
+
+    async def enqueue(self, job: Job[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """Accept a run: when this returns, it will happen. Gives the run's id."""
+        birth, born = self.born(job, args, kwargs)
+        worker, lane = self._eager(job, birth)
+        sent = self.clock.monotonic()
+        try:
+            if worker is not None:
+                self._claim_at_birth(born, worker)
+            created = await self._start(birth, born, sent)
+        except BaseException:
+            if lane is not None:
+                lane.cancel_reservation()
+            raise
+        if worker is not None and lane is not None:
+            if created:
+                worker.begin(lane, born.mark, born.run, run_id=born.run_id, sent=sent)
+                return born.run_id
+            lane.cancel_reservation()
+        if birth.due_ms <= birth.now_ms:
+            self.wake()
+        return born.run_id
+
+    async def _start(self, birth: Birth, born: Newborn, sent: float) -> bool:
+        if born.run is None:
+            await marks.place(self.items, born.mark)
+            return True
+        started = await runs.start(
+            self.items,
+            born.run,
+            born.mark,
+            run_id=born.run_id,
+            now_ms=birth.now_ms,
+            elapsed_ms=lambda: round((self.clock.monotonic() - sent) * 1000),
+        )
+        return started.created
+
+    def transact_items(
+        self, job: Job[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[str, list[dict[str, Any]]]:
+        """The run's id, and its elements for the caller's own ``transact_write_items``."""
+        birth, born = self.born(job, args, kwargs)
+        model = self.items.mark
+        calls = [requests.put(born.mark, model.pk.does_not_exist())]
+        if born.run is not None:
+            calls.append(requests.put(born.run, runs.startable(self.items, birth.now_ms)))
+        return born.run_id, [requests.transact_element(call) for call in calls]
+
+    def transact_models(
+        self, job: Job[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[str, list[tuple[Any, Any]]]:
+        """The same as PynamoDB models with their conditions."""
+        birth, born = self.born(job, args, kwargs)
+        pairs: list[tuple[Any, Any]] = [(born.mark, self.items.mark.pk.does_not_exist())]
+        if born.run is not None:
+            pairs.append((born.run, runs.startable(self.items, birth.now_ms)))
+        return born.run_id, pairs
+
+    # --- local workers ----------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Workers in this process look at once."""
+        for worker in self.workers:
+            worker.wake()
+
+    def _eager(self, job: Job[Any, Any], birth: Birth) -> tuple[Worker | None, Lane | None]:
+        if birth.due_ms > birth.now_ms:
+            return None, None
+        for worker in self.workers:
+            lane = worker.reserve(job=job.name, queue=birth.queue)
+            if lane is not None:
+                return worker, lane
+        return None, None
+
+    def _claim_at_birth(self, born: Newborn, worker: Worker) -> None:
+        """Eager start: the write that marks the run claims it too."""
+        engine, mark = worker.engine, born.mark
+        mark.token = self.ids.make(self.clock.now_ms())
+        mark.fence = int(mark.fence) + 1
+        mark.attempt = int(mark.attempt) + 1
+        mark.lease_until_ms = engine.lease_until_ms()
+        mark.worker = engine.worker_id
+
+    # --- making runs ------------------------------------------------------------------------------
+
+    def born(self, job: Job[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Birth, Newborn]:
+        """The items of a new run, checked and complete; nothing is written.
+
+        Raises:
+            InputRefusedError: arguments, key or due time that cannot be used.
+        """
+        if not isinstance(job, Job):
+            raise ConfigurationError(f"enqueue takes a job, made with @app.job, not {job!r}")
+        payload = job.to_payload(args, kwargs)
+        codec.check_size(payload.data, f"the arguments of {job.name}", MAX_INPUT_BYTES)
+        birth = self._birth(job, payload)
+        needs_run = (
+            job.is_workflow
+            or birth.key is not None
+            or job.keep_result is not None
+            or len(payload.data) > INLINE_INPUT_BYTES
+        )
+        return birth, births.newborn(self.items, birth, needs_run=needs_run)
+
+    def _birth(self, job: Job[Any, Any], payload: Payload) -> Birth:
+        options = job.options
+        now_ms = self.clock.now_ms()
+        queue = self.queue(options.queue or job.queue)
+        unique = self.ids.make(now_ms)
+        keyed = options.key is not None
+        spread = options.key if options.key is not None else unique
+        return Birth(
+            job=job.name,
+            queue=queue.name,
+            shard=zlib.crc32(spread.encode("utf-8", "surrogatepass")) % queue.shards,
+            due_ms=instant.due_ms(now_ms, delay=options.delay, at=options.at),
+            now_ms=now_ms,
+            unique=unique,
+            input=payload.data,
+            digest=payload.digest() if keyed else None,
+            key=options.key,
+            unique_until_ms=None if options.unique_for is None else now_ms + options.unique_for // _MILLISECOND,
+            keep_seconds=None if job.keep_result is None else round(job.keep_result.total_seconds()),
+            build=self.build,
+        )
+
+
+_MILLISECOND = timedelta(milliseconds=1)

@@ -1,0 +1,102 @@
+"""Makes the items of a new run: its mark, and its run item where there is something to remember beyond the mark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .items import Items, Mark, Run
+from .keys import (
+    RUN_SORT_KEY,
+    keyed_run_id,
+    mark_sort_key,
+    queue_partition,
+    run_partition,
+    unkeyed_run_id,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Birth:
+    """What a new run is to be."""
+
+    job: str
+    queue: str
+    shard: int
+    due_ms: int
+    now_ms: int
+    unique: str
+    input: bytes
+    digest: str | None = None
+    key: str | None = None
+    unique_until_ms: int | None = None
+    keep_seconds: int | None = None
+    build: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Newborn:
+    """The items to put. ``run`` is there only where the mark alone is not enough."""
+
+    run_id: str
+    mark: Mark
+    run: Run | None
+
+
+def newborn(items: Items, birth: Birth, *, needs_run: bool) -> Newborn:
+    """Make the items; nothing is written."""
+    if birth.key is None:
+        run_id = unkeyed_run_id(birth.queue, birth.shard, birth.due_ms, birth.unique)
+    else:
+        run_id = keyed_run_id(birth.job, birth.key)
+    if not needs_run:
+        return Newborn(run_id=run_id, mark=_self_contained(items, birth, run_id), run=None)
+    run = _run(items, birth, run_id)
+    return Newborn(run_id=run_id, mark=_pointer(items, birth, run), run=run)
+
+
+def place_of(generation: str, rev: int) -> str:
+    """Tells a run's marks apart, also those of another life or with the same due time."""
+    return f"{generation[-8:]}.{rev}"
+
+
+def _self_contained(items: Items, birth: Birth, run_id: str) -> Mark:
+    return items.mark(
+        pk=queue_partition(items.schema, birth.queue, birth.shard),
+        sk=mark_sort_key(birth.due_ms, run_id),
+        job=birth.job,
+        input=birth.input,
+        placed_ms=birth.now_ms,
+    )
+
+
+def _pointer(items: Items, birth: Birth, run: Run) -> Mark:
+    return items.mark(
+        pk=queue_partition(items.schema, birth.queue, birth.shard),
+        sk=run.mark,
+        job=birth.job,
+        generation=run.generation,
+        fence=run.fence,
+        fence_placed=run.fence,
+        placed_ms=birth.now_ms,
+    )
+
+
+def _run(items: Items, birth: Birth, run_id: str) -> Run:
+    generation = birth.unique
+    return items.run(
+        pk=run_partition(items.schema, run_id),
+        sk=RUN_SORT_KEY,
+        job=birth.job,
+        queue=birth.queue,
+        shard=birth.shard,
+        input=birth.input,
+        digest=birth.digest,
+        key=birth.key,
+        generation=generation,
+        fence=0 if birth.key is None else birth.now_ms,  # grows over all lives of a key, unseen ones too
+        mark=mark_sort_key(birth.due_ms, run_id, place=place_of(generation, 0)),
+        unique_until_ms=birth.unique_until_ms,
+        keep_seconds=birth.keep_seconds,
+        created_ms=birth.now_ms,
+        build=birth.build,
+    )

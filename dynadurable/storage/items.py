@@ -1,0 +1,191 @@
+"""Every item in the table, as PynamoDB models: the one definition of attributes and their encoding.
+
+Attribute names begin with ``dd_``, so that an index of the table's owner never takes one of ours for its key.
+``bind(schema)`` gives the models their table and key names. Outside the library they read the same table:
+
+>>> items = bind(TableSchema(table="shop"))
+>>> items.run.pk.attr_name
+'pk'
+
+Instants are whole milliseconds since 1970 (UTC); only the TTL attribute is in seconds, as DynamoDB demands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from pynamodb.attributes import (
+    BinaryAttribute,
+    BooleanAttribute,
+    ListAttribute,
+    NumberAttribute,
+    UnicodeAttribute,
+)
+from pynamodb.models import Model
+
+from .schema import TableSchema
+
+FORMAT_VERSION = 1
+"""Written into every item. A library that meets a higher one leaves the item alone."""
+
+LIVE = "live"
+SUCCEEDED = "succeeded"
+DEAD = "dead"
+CANCELLED = "cancelled"
+
+
+class Item(Model):
+    """What every item has."""
+
+    pk = UnicodeAttribute(hash_key=True)
+    sk = UnicodeAttribute(range_key=True)
+    version = NumberAttribute(attr_name="dd_v", default=FORMAT_VERSION)
+
+
+class Mark(Item):
+    """A run is pending, due then. Self-contained for a plain job; else (``generation`` is set) a pointer to its run."""
+
+    job = UnicodeAttribute(attr_name="dd_job")
+    input = BinaryAttribute(attr_name="dd_input", legacy_encoding=False, null=True)
+    attempt = NumberAttribute(attr_name="dd_attempt", default=0)
+    token = UnicodeAttribute(attr_name="dd_token", null=True)
+    fence = NumberAttribute(attr_name="dd_fence", default=0)
+    lease_until_ms = NumberAttribute(attr_name="dd_lease", null=True)
+    worker = UnicodeAttribute(attr_name="dd_worker", null=True)
+    cursor = BinaryAttribute(attr_name="dd_cursor", legacy_encoding=False, null=True)
+    cancelled = BooleanAttribute(attr_name="dd_cancel", null=True)
+    generation = UnicodeAttribute(attr_name="dd_gen", null=True)
+    fence_placed = NumberAttribute(attr_name="dd_fence0", null=True)
+    placed_ms = NumberAttribute(attr_name="dd_at", null=True)
+    vouched = NumberAttribute(attr_name="dd_vouched", null=True)
+
+    @property
+    def is_pointer(self) -> bool:
+        """Whether the truth lies in a run item."""
+        return self.generation is not None
+
+
+class Run(Item):
+    """The truth about a run that is more than its mark."""
+
+    job = UnicodeAttribute(attr_name="dd_job")
+    queue = UnicodeAttribute(attr_name="dd_queue")
+    shard = NumberAttribute(attr_name="dd_shard")
+    state = UnicodeAttribute(attr_name="dd_state", default=LIVE)
+    input = BinaryAttribute(attr_name="dd_input", legacy_encoding=False)
+    digest = UnicodeAttribute(attr_name="dd_digest", null=True)
+    key = UnicodeAttribute(attr_name="dd_key", null=True)
+    generation = UnicodeAttribute(attr_name="dd_gen")
+    rev = NumberAttribute(attr_name="dd_rev", default=0)
+    fence = NumberAttribute(attr_name="dd_fence", default=0)
+    mark = UnicodeAttribute(attr_name="dd_mark")
+    attempts = NumberAttribute(attr_name="dd_attempts", default=0)
+    snoozes = NumberAttribute(attr_name="dd_snoozes", default=0)
+    failures = BinaryAttribute(attr_name="dd_failures", legacy_encoding=False, null=True)
+    cursor = BinaryAttribute(attr_name="dd_cursor", legacy_encoding=False, null=True)
+    cancelled = BooleanAttribute(attr_name="dd_cancel", null=True)
+    result = BinaryAttribute(attr_name="dd_result", legacy_encoding=False, null=True)
+    keep_seconds = NumberAttribute(attr_name="dd_keep", null=True)
+    unique_until_ms = NumberAttribute(attr_name="dd_unique", null=True)
+    created_ms = NumberAttribute(attr_name="dd_at")
+    ended_ms = NumberAttribute(attr_name="dd_ended", null=True)
+    dead_letter = UnicodeAttribute(attr_name="dd_dead", null=True)
+    fingerprint = UnicodeAttribute(attr_name="dd_print", null=True)
+    error = UnicodeAttribute(attr_name="dd_error", null=True)
+    build = UnicodeAttribute(attr_name="dd_build", null=True)
+    ttl = NumberAttribute(null=True)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it has not ended."""
+        return self.state == LIVE
+
+
+class DeadLetter(Item):
+    """A pointer to a dead run, with what one looks for in a list."""
+
+    job = UnicodeAttribute(attr_name="dd_job")
+    fingerprint = UnicodeAttribute(attr_name="dd_print", null=True)
+    error = UnicodeAttribute(attr_name="dd_error", null=True)
+    build = UnicodeAttribute(attr_name="dd_build", null=True)
+    attempts = NumberAttribute(attr_name="dd_attempts", default=0)
+    generation = UnicodeAttribute(attr_name="dd_gen")
+    ttl = NumberAttribute(null=True)
+
+
+class Lease(Item):
+    """A named lease. Never deleted: its fence must not begin again."""
+
+    token = UnicodeAttribute(attr_name="dd_token", null=True)
+    fence = NumberAttribute(attr_name="dd_fence", default=0)
+    lease_until_ms = NumberAttribute(attr_name="dd_lease", null=True)
+    owner = UnicodeAttribute(attr_name="dd_worker", null=True)
+
+
+class QueueSettings(Item):
+    """Lies before the marks of each shard, so that every poll reads it for free."""
+
+    paused = BooleanAttribute(attr_name="dd_paused", null=True)
+
+
+class WorkerRecord(Item):
+    """A live worker: which queues it serves and which jobs it knows."""
+
+    queues = ListAttribute(attr_name="dd_queues", of=UnicodeAttribute)
+    jobs = ListAttribute(attr_name="dd_jobs", of=UnicodeAttribute)
+    build = UnicodeAttribute(attr_name="dd_build", null=True)
+    started_ms = NumberAttribute(attr_name="dd_at")
+    seen_ms = NumberAttribute(attr_name="dd_seen")
+    ttl = NumberAttribute(null=True)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Items:
+    """The models of one table."""
+
+    schema: TableSchema
+    mark: type[Mark]
+    run: type[Run]
+    dead_letter: type[DeadLetter]
+    lease: type[Lease]
+    queue_settings: type[QueueSettings]
+    worker: type[WorkerRecord]
+
+
+ModelType = TypeVar("ModelType", bound=Item)
+
+
+@lru_cache(maxsize=64)
+def bind(schema: TableSchema) -> Items:
+    """The models for that table and those key names."""
+    return Items(
+        schema=schema,
+        mark=_bound(Mark, schema),
+        run=_bound(Run, schema),
+        dead_letter=_bound(DeadLetter, schema),
+        lease=_bound(Lease, schema),
+        queue_settings=_bound(QueueSettings, schema),
+        worker=_bound(WorkerRecord, schema),
+    )
+
+
+def _bound(model: type[ModelType], schema: TableSchema) -> type[ModelType]:
+    attributes: dict[str, Any] = {
+        "__module__": model.__module__,
+        "__doc__": model.__doc__,
+        "Meta": type("Meta", (), {"table_name": schema.table, "region": "us-east-1"}),
+        "pk": UnicodeAttribute(hash_key=True, attr_name=schema.partition_key),
+        "sk": UnicodeAttribute(range_key=True, attr_name=schema.sort_key),
+    }
+    if hasattr(model, "ttl"):
+        attributes["ttl"] = NumberAttribute(null=True, attr_name=schema.ttl_attribute)
+    return type(model.__name__, (model,), attributes)
+
+
+def is_ours(raw: Mapping[str, Any]) -> bool:
+    """Whether this version may touch the item: it carries our format number, and not a newer one."""
+    number = raw.get("dd_v", {}).get("N", "")
+    return number.isdigit() and 1 <= int(number) <= FORMAT_VERSION

@@ -1,0 +1,159 @@
+"""Keys of every item. Names given by users are escaped and measured here, so that none reaches another's items.
+
+A partition key is ``<prefix><kind>#<name>[#<shard>]``. ``#`` and ``%`` inside names and prefixes are percent-escaped,
+and no kind is the end of another kind, so two different (prefix, kind, name) never give the same key.
+
+A run id tells where its first mark lies, or which job and business key it belongs to:
+
+* ``<queue>~<shard>~<due, base 36>~<unique>`` for a run without a key
+* ``<job>@<26 characters of the key's SHA-256>`` for a keyed run
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ..errors import KeyRefusedError, NameRefusedError
+from .schema import TableSchema
+
+MAX_NAME_BYTES = 256
+MAX_SHARDS = 32
+RUN_SORT_KEY = "run"
+LEASE_SORT_KEY = "lease"
+SETTINGS_SORT_KEY = "!settings"
+"""Sorts before every mark, so that each poll reads a queue's settings for free."""
+_DUE_WIDTH = 15
+_PLAIN_ID = re.compile(r"(?P<queue>.+)~(?P<shard>\d{1,2})~(?P<due>[0-9a-z]{9,11})~(?P<unique>[0-9a-z]{22})", re.DOTALL)
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+@lru_cache(maxsize=4096)
+def check_name(what: str, name: str) -> str:
+    """The name itself, if it can be used.
+
+    Raises:
+        NameRefusedError: not a string, empty, or over 256 bytes once escaped.
+    """
+    if not isinstance(name, str) or not name:
+        raise NameRefusedError(f"{what} must be a non-empty string, not {name!r}")
+    try:
+        size = len(escape(name).encode())
+    except UnicodeEncodeError:
+        raise NameRefusedError(f"{what} {name!r} holds a lone surrogate, which UTF-8 cannot store") from None
+    if size > MAX_NAME_BYTES:
+        raise NameRefusedError(f"{what} takes {size} bytes, the limit is {MAX_NAME_BYTES}: {name[:40]!r}...")
+    return name
+
+
+def escape(name: str) -> str:
+    """The name without the separator.
+
+    >>> escape("50%#1")
+    '50%25%231'
+    """
+    return name.replace("%", "%25").replace("#", "%23")
+
+
+def unescape(name: str) -> str:
+    """The opposite of ``escape``."""
+    return name.replace("%23", "#").replace("%25", "%")
+
+
+def partition(schema: TableSchema, kind: str, name: str, shard: int | None = None) -> str:
+    """A partition key."""
+    key = f"{escape(schema.prefix)}{kind}#{escape(name)}"
+    return key if shard is None else f"{key}#{shard}"
+
+
+def queue_partition(schema: TableSchema, queue: str, shard: int) -> str:
+    return partition(schema, "queue", queue, shard)
+
+
+def dead_partition(schema: TableSchema, queue: str, shard: int) -> str:
+    return partition(schema, "dead", queue, shard)
+
+
+def run_partition(schema: TableSchema, run_id: str) -> str:
+    return partition(schema, "run", run_id)
+
+
+def mark_sort_key(due_ms: int, run_id: str, *, place: str = "") -> str:
+    """Fixed-width due time, so that text order is due order; ``place`` tells a run's later marks apart.
+
+    >>> mark_sort_key(1_800_014_400_000, "q~0~mzx0c5c00~1")
+    '001800014400000#q~0~mzx0c5c00~1'
+    """
+    key = f"{due_ms:0{_DUE_WIDTH}d}#{escape(run_id)}"
+    return f"{key}#{place}" if place else key
+
+
+def due_bound(due_ms: int) -> str:
+    """A sort key after every mark due at that instant or before, and before every later one."""
+    return f"{due_ms + 1:0{_DUE_WIDTH}d}"
+
+
+@dataclass(frozen=True, slots=True)
+class MarkKey:
+    """What a mark's sort key says."""
+
+    due_ms: int
+    run_id: str
+    place: str
+
+
+def parse_mark_sort_key(sort_key: str) -> MarkKey | None:
+    """The parts of a mark's sort key, or ``None`` for what is not a mark's."""
+    due, _, rest = sort_key.partition("#")
+    run_id, _, place = rest.partition("#")
+    if len(due) != _DUE_WIDTH or not due.isdigit() or not run_id:
+        return None
+    return MarkKey(int(due), unescape(run_id), place)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstPlace:
+    """Where the first mark of a run without a key lies."""
+
+    queue: str
+    shard: int
+    due_ms: int
+
+
+def unkeyed_run_id(queue: str, shard: int, due_ms: int, unique: str) -> str:
+    return f"{queue}~{shard}~{_base36(due_ms)}~{unique}"
+
+
+def keyed_run_id(job: str, key: str) -> str:
+    """The id of a keyed run: the same job and key give the same id, in every process.
+
+    Raises:
+        KeyRefusedError: the key is empty or not a string.
+    """
+    if not isinstance(key, str) or not key:
+        raise KeyRefusedError(f"the key of job {job!r} must be a non-empty string, not {key!r}")
+    digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+    return f"{job}@{base64.b32encode(digest).decode().lower()[:26]}"
+
+
+def first_place(run_id: str) -> FirstPlace | None:
+    """Where to find the first mark of that run; ``None`` for a keyed run.
+
+    >>> first_place("trench~2~mzx0c5c00~01hf7yatg00123456789ab")
+    FirstPlace(queue='trench', shard=2, due_ms=64858604544000)
+    """
+    match = _PLAIN_ID.fullmatch(run_id)
+    if match is None:
+        return None
+    return FirstPlace(match["queue"], int(match["shard"]), int(match["due"], 36))
+
+
+def _base36(number: int) -> str:
+    digits = ""
+    while number:
+        number, digit = divmod(number, 36)
+        digits = _DIGITS[digit] + digits
+    return digits.rjust(9, "0")

@@ -1,0 +1,237 @@
+"""Plans about marks: place, poll, claim, renew, checkpoint, hand back, finish.
+
+Each is one request when all goes well. The second request, where there is one, happens only when a reply was lost and
+the store did not show the item that stood in the way: then the plan reads back and compares tokens (an own write that
+was applied must never be taken for somebody else's).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pynamodb.expressions.condition import Condition
+from pynamodb.expressions.update import Action
+
+from ..errors import ConditionFailedError, LeaseLostError
+from . import requests
+from .items import Item, Items, Mark, is_ours
+from .keys import SETTINGS_SORT_KEY, due_bound, parse_mark_sort_key, queue_partition
+
+ModelType = TypeVar("ModelType", bound=Item)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Candidate:
+    """What a poll saw of a mark: enough to decide whether to try for it."""
+
+    pk: str
+    sk: str
+    run_id: str
+    due_ms: int
+    job: str
+    attempt: int
+    token: str | None
+    lease_until_ms: int | None
+    is_pointer: bool
+    readable: bool
+    """False for an item in a format newer than this library's: it is left alone."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Page:
+    """One page of a shard, in due order."""
+
+    candidates: Sequence[Candidate]
+    paused: bool
+    next_start: Mapping[str, Any] | None
+
+
+async def place(items: Items, mark: Mark) -> None:
+    """Put a new mark. Its key is unique, so whatever stands there already is this very mark."""
+    try:
+        await requests.put(mark, items.mark.pk.does_not_exist())
+    except ConditionFailedError:
+        return  # our own write, its reply was lost; it may even have been worked off since
+
+
+async def poll(
+    items: Items, *, queue: str, shard: int, limit: int, until_ms: int | None, start: Mapping[str, Any] | None = None
+) -> Page:
+    """Read one page of a shard. With ``until_ms`` only what is due by then; without, what comes first."""
+    model = items.mark
+    key = model.pk == queue_partition(items.schema, queue, shard)
+    if until_ms is not None:
+        key = key & (model.sk < due_bound(until_ms))
+    reply = await requests.query(model, key, limit=limit, start=start, fields=_poll_fields(items))
+    candidates, paused = [], False
+    for raw in reply.get("Items", ()):
+        sort_key = raw[items.schema.sort_key]["S"]
+        if sort_key == SETTINGS_SORT_KEY:
+            paused = bool(raw.get(items.queue_settings.paused.attr_name, {}).get("BOOL"))
+            continue
+        candidate = to_candidate(items, raw)
+        if candidate is not None:
+            candidates.append(candidate)
+    return Page(candidates=candidates, paused=paused, next_start=reply.get("LastEvaluatedKey"))
+
+
+async def claim(
+    items: Items, *, pk: str, sk: str, token: str, now_ms: int, lease_until_ms: int, worker: str
+) -> Mark | None:
+    """Take a mark that nobody holds; ``None`` if somebody does, or it is gone.
+
+    ``now_ms`` is a lower bound of the store's time and ``lease_until_ms`` counts from an upper bound, so that two
+    leases never overlap in real time, whatever the clocks say within their bounds.
+    """
+    model = items.mark
+    exists = model.pk.exists()  # an update of nothing would plant a ghost
+    free = model.lease_until_ms.does_not_exist() | (model.lease_until_ms < now_ms)  # never a holder's, see above
+    actions = [
+        model.token.set(token),
+        model.fence.set(model.fence + 1),
+        model.attempt.set(model.attempt + 1),
+        model.lease_until_ms.set(lease_until_ms),
+        model.worker.set(worker),
+    ]
+    try:
+        reply = await requests.update(model, pk, sk, actions, exists & free, returning="ALL_NEW")
+    except ConditionFailedError as error:
+        held = await as_it_stands(model, pk, sk, error)
+        return held if held is not None and held.token == token else None
+    return model.from_raw_data(reply["Attributes"])
+
+
+async def renew(items: Items, mark: Mark, *, lease_until_ms: int) -> Mark:
+    """Extend the lease; the reply carries whether the run was cancelled meanwhile.
+
+    Raises:
+        LeaseLostError: somebody else holds the mark, or it is gone.
+    """
+    return await _update_held(items, mark, [items.mark.lease_until_ms.set(lease_until_ms)])
+
+
+async def checkpoint(items: Items, mark: Mark, *, cursor: bytes, lease_until_ms: int) -> Mark:
+    """Record how far the body got, and extend the lease with the same write.
+
+    Raises:
+        LeaseLostError: as for ``renew``; nothing was recorded.
+    """
+    model = items.mark
+    return await _update_held(items, mark, [model.cursor.set(cursor), model.lease_until_ms.set(lease_until_ms)])
+
+
+async def hand_back(items: Items, mark: Mark, *, refund: int = 1, not_before_ms: int | None = None) -> None:
+    """Give the mark up, claimable at once (or from ``not_before_ms``), without using an attempt.
+
+    A mark that has moved on is somebody else's: then there is nothing to give back, and nothing is raised.
+    """
+    model = items.mark
+    actions: list[Action] = [model.token.remove(), model.worker.remove(), model.attempt.set(model.attempt - refund)]
+    if not_before_ms is None:
+        actions.append(model.lease_until_ms.remove())
+    else:
+        actions.append(model.lease_until_ms.set(not_before_ms))
+    try:
+        await requests.update(model, mark.pk, mark.sk, actions, held_by(items, mark))
+    except ConditionFailedError:
+        return
+
+
+async def finish(items: Items, mark: Mark) -> None:
+    """Delete a self-contained mark: its run has succeeded.
+
+    Raises:
+        LeaseLostError: it was taken over or deleted by somebody else; the run is not ours to end.
+    """
+    try:
+        await requests.delete(items.mark, mark.pk, mark.sk, held_by(items, mark))
+    except ConditionFailedError as error:
+        if not error.ambiguous or await as_it_stands(items.mark, mark.pk, mark.sk, error) is not None:
+            raise LeaseLostError(lost_message(mark)) from error
+
+
+async def drop(items: Items, mark: Mark) -> None:
+    """Delete a pointer mark that has done its duty.
+
+    ``vouched`` must be as it was at the claim: whoever acknowledged the run in between voids the decision to delete.
+    """
+    unvouched = (
+        items.mark.vouched.does_not_exist() if mark.vouched is None else items.mark.vouched == mark.vouched
+    )
+    try:
+        await requests.delete(items.mark, mark.pk, mark.sk, held_by(items, mark) & unvouched)
+    except ConditionFailedError:
+        return  # it moved on, or was vouched for: its next claimer repairs
+
+
+async def request_cancel(items: Items, *, pk: str, sk: str) -> bool:
+    """Ask the holder of a mark to end its run as cancelled; false if the mark is gone."""
+    try:
+        await requests.update(items.mark, pk, sk, [items.mark.cancelled.set(True)], items.mark.pk.exists())
+    except ConditionFailedError:
+        return False
+    return True
+
+
+async def read(items: Items, pk: str, sk: str) -> Mark | None:
+    """The mark as it stands, strongly consistent."""
+    reply = await requests.get(items.mark, pk, sk)
+    raw = reply.get("Item")
+    return items.mark.from_raw_data(raw) if raw and is_ours(raw) else None
+
+
+def held_by(items: Items, mark: Mark) -> Condition:
+    """The clause under every write of a holder: the token is the one of this very claim."""
+    return items.mark.token == mark.token
+
+
+def lost_message(mark: Mark) -> str:
+    key = parse_mark_sort_key(mark.sk)
+    return f"the lease on run {key.run_id if key else mark.sk} has moved on; this worker writes nothing more for it"
+
+
+async def as_it_stands(model: type[ModelType], pk: str, sk: str, error: ConditionFailedError) -> ModelType | None:
+    """The item that a failed condition met: from the error's hint, or read back where an own write may be behind it."""
+    raw = error.item
+    if raw is None and error.ambiguous:
+        raw = (await requests.get(model, pk, sk)).get("Item")
+    return model.from_raw_data(dict(raw)) if raw else None
+
+
+def to_candidate(items: Items, raw: Mapping[str, Any]) -> Candidate | None:
+    """A polled item as a candidate; ``None`` for what is not a mark of ours."""
+    key = parse_mark_sort_key(raw[items.schema.sort_key]["S"])
+    if key is None or "dd_v" not in raw:
+        return None
+    readable = is_ours(raw)
+    mark = items.mark.from_raw_data(dict(raw)) if readable else items.mark()
+    return Candidate(
+        pk=raw[items.schema.partition_key]["S"],
+        sk=raw[items.schema.sort_key]["S"],
+        run_id=key.run_id,
+        due_ms=key.due_ms,
+        job=mark.job or "",
+        attempt=int(mark.attempt or 0),
+        token=mark.token,
+        lease_until_ms=None if mark.lease_until_ms is None else int(mark.lease_until_ms),
+        is_pointer=mark.is_pointer,
+        readable=readable,
+    )
+
+
+async def _update_held(items: Items, mark: Mark, actions: Sequence[Action]) -> Mark:
+    model = items.mark
+    try:
+        reply = await requests.update(model, mark.pk, mark.sk, actions, held_by(items, mark), returning="ALL_NEW")
+    except ConditionFailedError as error:
+        raise LeaseLostError(lost_message(mark)) from error
+    return model.from_raw_data(reply["Attributes"])
+
+
+def _poll_fields(items: Items) -> tuple[str, ...]:
+    model = items.mark
+    attributes = (model.version, model.job, model.attempt, model.token, model.lease_until_ms, model.generation)
+    names = [attribute.attr_name or "" for attribute in (model.pk, model.sk, *attributes)]
+    return (*names, items.queue_settings.paused.attr_name or "")

@@ -1,0 +1,264 @@
+"""Plans about run items: the truth about a run that is more than its mark.
+
+Every change of a run is one conditional update; its marks follow by idempotent single writes, in an order in which a
+crash between any two of them is repaired by whoever claims the mark next (``settle.py``). Only two things are
+transactions: what turns a self-contained mark into a run (a stale worker must not plant a second life), and bringing
+back the dead (there is no mark left whose claimer could repair).
+
+The holder's writes are conditional on three clauses together:
+
+* the *generation*: this life of the run id, not a later one that took over the key
+* the *mark* that the run names is the one we hold: a moved run has another holder
+* the *fence* is not above ours: a take-over of the same mark raised it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pynamodb.expressions.condition import Condition
+from pynamodb.expressions.update import Action
+
+from ..errors import ConditionFailedError, KeyConflictError, LeaseLostError, TransactionFailedError
+from . import marks, requests
+from .call import Call
+from .items import LIVE, DeadLetter, Item, Items, Mark, Run
+from .keys import RUN_SORT_KEY, queue_partition, run_partition
+
+GRACE_MS = 600_000
+"""How long an enqueue may take before its mark counts as abandoned."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Started:
+    """Which run an enqueue came to: a new one, or the live one that has the key already."""
+
+    run_id: str
+    created: bool
+
+
+async def read(items: Items, run_id: str) -> Run | None:
+    """The run item as it stands (it may have expired: see ``is_expired``)."""
+    reply = await requests.get(items.run, run_partition(items.schema, run_id), RUN_SORT_KEY)
+    raw = reply.get("Item")
+    return items.run.from_raw_data(raw) if raw else None
+
+
+def is_expired(run: Run, now_ms: int) -> bool:
+    """Whether its time is over: then it counts as absent, although TTL may delete it days later."""
+    return run.ttl is not None and int(run.ttl) * 1000 <= now_ms
+
+
+def holds_key(run: Run, now_ms: int) -> bool:
+    """Whether the run still keeps its key from being used again."""
+    if run.is_live:
+        return True
+    return run.unique_until_ms is not None and int(run.unique_until_ms) > now_ms and not is_expired(run, now_ms)
+
+
+# --- start ----------------------------------------------------------------------------------------
+
+
+async def start(items: Items, run: Run, mark: Mark, *, run_id: str, now_ms: int, elapsed_ms: Callable[[], int]) -> Started:
+    """Start a run: mark first, then the run, put if absent or over an ended one whose key is free.
+
+    ``elapsed_ms`` tells how long this call has taken so far.
+
+    Raises:
+        KeyConflictError: the key belongs to a live run with another payload.
+    """
+    seen = await read(items, run_id) if run.key is not None else None
+    if seen is not None and holds_key(seen, now_ms):
+        return await _join(items, seen, run, run_id=run_id)
+    if seen is not None:
+        run.fence = max(int(run.fence), int(seen.fence) + 1)  # the fence of a run id never goes back
+        mark.fence_placed = run.fence
+        mark.fence = run.fence + (1 if mark.token else 0)  # an eager start has claimed it already
+    await marks.place(items, mark)
+    try:
+        await requests.put(run, _startable(items, seen))
+    except ConditionFailedError as error:
+        stands = await marks.as_it_stands(items.run, run.pk, run.sk, error) or await read(items, run_id)
+        if stands is None or stands.generation != run.generation:
+            return await _join_instead(items, stands, run, mark, run_id=run_id)
+    if elapsed_ms() > GRACE_MS // 2:
+        await vouch(items, run)  # our mark may have been condemned as abandoned meanwhile
+    return Started(run_id=run_id, created=True)
+
+
+def startable(items: Items, now_ms: int) -> Condition:
+    """For a start inside the caller's transaction: nobody has the key, or whoever had it has ended and left it free."""
+    model = items.run
+    free = model.unique_until_ms.does_not_exist() | (model.unique_until_ms <= now_ms)
+    condition: Condition = model.pk.does_not_exist() | ((model.state != LIVE) & free)
+    return condition
+
+
+def _startable(items: Items, seen: Run | None) -> Condition:
+    model = items.run
+    if seen is None:
+        return model.pk.does_not_exist()
+    as_seen = (model.generation == seen.generation) & (model.state == seen.state)
+    startable: Condition = model.pk.does_not_exist() | as_seen  # the ended run that we saw, not a new life of the key
+    return startable
+
+
+async def _join(items: Items, stands: Run, run: Run, *, run_id: str) -> Started:
+    """Answer with the run that has the key, after making sure that its mark is there."""
+    if stands.digest != run.digest:
+        raise KeyConflictError(run_id, job=run.job, key=run.key or "")
+    if stands.is_live:
+        await vouch(items, stands)
+    return Started(run_id=run_id, created=False)
+
+
+async def _join_instead(items: Items, stands: Run | None, run: Run, mark: Mark, *, run_id: str) -> Started:
+    """Somebody else was quicker; our own mark points to nothing and goes."""
+    forget = requests.delete(items.mark, mark.pk, mark.sk, items.mark.generation == mark.generation)
+    try:
+        if stands is None:  # it was removed again meanwhile: as good as never acknowledged
+            raise LeaseLostError(f"run {run_id} was started and removed by somebody else meanwhile; enqueue it again")
+        answer = await _join(items, stands, run, run_id=run_id)
+    except (KeyConflictError, LeaseLostError):
+        await _ignoring_condition(forget)
+        raise
+    await _ignoring_condition(forget)
+    return answer
+
+
+async def vouch(items: Items, run: Run) -> None:
+    """Make sure that the mark which the run names is there, and void every decision to delete it taken so far."""
+    model, mark = items.mark, pointer_to(items, run)
+    actions: list[Action] = [
+        model.version.set(model.version | mark.version),
+        model.job.set(model.job | mark.job),
+        model.attempt.set(model.attempt | mark.attempt),
+        model.fence.set(model.fence | mark.fence),
+        model.fence_placed.set(model.fence_placed | mark.fence_placed),
+        model.generation.set(model.generation | mark.generation),
+        model.placed_ms.set(model.placed_ms | mark.placed_ms),
+        model.vouched.add(1),
+    ]
+    await requests.upsert(model, mark.pk, mark.sk, actions)
+
+
+def pointer_to(items: Items, run: Run) -> Mark:
+    """The mark that the run names, as it is when it is put."""
+    return items.mark(
+        pk=queue_partition(items.schema, run.queue, int(run.shard)),
+        sk=run.mark,
+        job=run.job,
+        attempt=run.attempts,
+        fence=run.fence,
+        fence_placed=run.fence,
+        generation=run.generation,
+        placed_ms=run.created_ms,
+        cursor=run.cursor,
+    )
+
+
+# --- by the holder --------------------------------------------------------------------------------
+
+
+def held_run(items: Items, mark: Mark) -> Condition:
+    """The clauses under every write of a run's holder; see the top of this file."""
+    model = items.run
+    life = (model.generation == mark.generation) & (model.state == LIVE)
+    held: Condition = life & (model.mark == mark.sk) & (model.fence <= mark.fence)
+    return held
+
+
+async def move(items: Items, mark: Mark, run_key: str, changes: Sequence[Action], *, due_sort_key: str) -> Run:
+    """Give the run another mark: the run names it, then it is put, then the old one goes.
+
+    The new mark is never put before the run names it: a quick worker would delete it as a stray.
+
+    Raises:
+        LeaseLostError: the run has another holder; nothing was changed.
+    """
+    model = items.run
+    actions = [*changes, model.mark.set(due_sort_key), model.fence.set(mark.fence), model.rev.set(model.rev + 1)]
+    run = await update_held(items, mark, run_key, actions, applied=lambda stands: stands.mark == due_sort_key)
+    await marks.place(items, pointer_to(items, run))
+    await marks.drop(items, mark)
+    return run
+
+
+async def end(
+    items: Items, mark: Mark, run_key: str, changes: Sequence[Action], *, state: str, dead_letter: DeadLetter | None = None
+) -> Run:
+    """End the run, then do what its end owes, then delete its mark.
+
+    Raises:
+        LeaseLostError: the run has another holder; nothing was changed.
+    """
+    model = items.run
+    actions = [*changes, model.state.set(state), model.fence.set(mark.fence), model.rev.set(model.rev + 1)]
+    run = await update_held(items, mark, run_key, actions, applied=lambda stands: stands.state == state)
+    if dead_letter is not None:
+        await requests.put(dead_letter)
+    await marks.drop(items, mark)
+    return run
+
+
+async def update_held(
+    items: Items, mark: Mark, run_key: str, actions: Sequence[Action], *, applied: Callable[[Run], bool]
+) -> Run:
+    """A holder's conditional update; ``applied`` recognises this very change where a reply was lost."""
+    model = items.run
+    condition = held_run(items, mark)
+    try:
+        reply = await requests.update(model, run_key, RUN_SORT_KEY, actions, condition, returning="ALL_NEW")
+    except ConditionFailedError as error:
+        stands = await marks.as_it_stands(model, run_key, RUN_SORT_KEY, error)
+        mine = stands is not None and stands.generation == mark.generation and stands.fence == mark.fence
+        if error.ambiguous and stands is not None and mine and applied(stands):
+            return stands
+        raise LeaseLostError(marks.lost_message(mark)) from error
+    return model.from_raw_data(reply["Attributes"])
+
+
+async def raise_fence(items: Items, mark: Mark, run_key: str) -> Run | None:
+    """Read the run by raising its fence, so that no older holder's write can land any more.
+
+    ``None`` where the run is not live, is gone or names another mark: read it then.
+    """
+    model = items.run
+    actions = [model.fence.set(mark.fence), model.rev.set(model.rev + 1)]
+    try:
+        reply = await requests.update(
+            model, run_key, RUN_SORT_KEY, actions, held_run(items, mark), returning="ALL_NEW"
+        )
+    except ConditionFailedError:
+        return None
+    return model.from_raw_data(reply["Attributes"])
+
+
+# --- from a self-contained mark to a run ----------------------------------------------------------
+
+
+async def convert(items: Items, mark: Mark, run: Run, others: Sequence[Item], *, release: Condition, token: str) -> None:
+    """Turn a self-contained mark into a run item (and ``others``: its new mark, its dead letter), in one transaction.
+
+    ``release`` is the condition on the old mark: held by us, or held by nobody.
+
+    Raises:
+        LeaseLostError: the old mark does not meet ``release`` any more; nothing was changed.
+    """
+    puts = [requests.put(item, type(item).pk.does_not_exist()) for item in (run, *others)]
+    calls = [*puts, requests.delete(items.mark, mark.pk, mark.sk, release)]
+    try:
+        await requests.transact(calls, token=token)
+    except TransactionFailedError as error:
+        reply = await requests.get(items.run, run.pk, run.sk)
+        stands = items.run.from_raw_data(reply["Item"]) if reply.get("Item") else None
+        if stands is None or stands.generation != run.generation:  # else it was our own write, its reply lost
+            raise LeaseLostError(marks.lost_message(mark)) from error
+
+
+async def _ignoring_condition(call: Call) -> None:
+    try:
+        await call
+    except ConditionFailedError:
+        return

@@ -1,0 +1,76 @@
+"""What a worker does with a pointer mark it has just claimed: run it, or repair what a crash left behind.
+
+| the run                                        | so the worker                                              |
+|------------------------------------------------|------------------------------------------------------------|
+| absent or of another generation, mark is young | hands the mark back and looks again shortly                |
+| absent or of another generation, mark is old   | deletes it: its enqueue was never acknowledged             |
+| ended                                          | redoes what the end owes, deletes the mark                 |
+| names another mark                             | puts that one if absent, deletes this one                  |
+| live and names this mark                       | runs it                                                    |
+"""
+
+from __future__ import annotations
+
+from ..errors import ConditionFailedError
+from . import marks, requests, runs
+from .items import DEAD, DeadLetter, Items, Mark, Run
+from .keys import dead_partition, run_partition
+
+LOOK_AGAIN_MS = 3_000
+
+
+async def settle(items: Items, mark: Mark, *, run_id: str, now_ms: int) -> Run | None:
+    """The run to execute, or ``None`` where the mark was only to be put right."""
+    run_key = run_partition(items.schema, run_id)
+    claimed_before = mark.fence > (mark.fence_placed or 0) + 1
+    run = await runs.raise_fence(items, mark, run_key) if claimed_before else None
+    if run is None:
+        run = await runs.read(items, run_id)
+        if claimed_before and run is not None and _is_for(run, mark):
+            await marks.hand_back(items, mark)  # it changed under our hands: look again
+            return None
+    if run is not None and _is_for(run, mark):
+        return run
+    await _repair(items, mark, run, run_id=run_id, now_ms=now_ms)
+    return None
+
+
+def _is_for(run: Run, mark: Mark) -> bool:
+    return run.generation == mark.generation and run.is_live and run.mark == mark.sk and run.fence <= mark.fence
+
+
+async def _repair(items: Items, mark: Mark, run: Run | None, *, run_id: str, now_ms: int) -> None:
+    if run is None or run.generation != mark.generation:
+        if now_ms - int(mark.placed_ms or 0) < runs.GRACE_MS:
+            await marks.hand_back(items, mark, not_before_ms=now_ms + LOOK_AGAIN_MS)
+            return
+    elif not run.is_live:
+        await redo_end(items, run, run_id=run_id)
+    elif run.mark != mark.sk:
+        await marks.place(items, runs.pointer_to(items, run))
+    await marks.drop(items, mark)
+
+
+async def redo_end(items: Items, run: Run, *, run_id: str) -> None:
+    """What an end owes, again: harmless if it was done already."""
+    if run.state == DEAD and run.dead_letter is not None:
+        letter = letter_of(items, run)
+        try:
+            await requests.put(letter, items.dead_letter.pk.does_not_exist())
+        except ConditionFailedError:
+            return
+
+
+def letter_of(items: Items, run: Run) -> DeadLetter:
+    """The dead letter that a dead run names."""
+    return items.dead_letter(
+        pk=dead_partition(items.schema, run.queue, int(run.shard)),
+        sk=run.dead_letter,
+        job=run.job,
+        attempts=run.attempts,
+        generation=run.generation,
+        build=run.build,
+        fingerprint=run.fingerprint,
+        error=run.error,
+        ttl=run.ttl,
+    )

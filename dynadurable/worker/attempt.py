@@ -1,0 +1,154 @@
+"""One attempt, from the claim to its end, as a plan: stepped by a thread for ``def`` jobs, by an event loop for
+``async def`` ones."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import LeaseLostError
+from ..model import failure
+from ..model.job import Job
+from ..storage import marks, settle
+from ..storage.call import Plan, Work
+from ..storage.items import Mark, Run
+from ..storage.marks import Candidate
+from . import verdict
+from .context import ContextBase
+from .endings import Attempt, bury, carry_out
+from .engine import Engine
+from .held import CANCELLED, LOST, Held
+from .verdict import Cancel, HandBack, Verdict
+
+log = logging.getLogger("dynadurable.worker")
+
+ContextFactory = Callable[..., ContextBase]
+
+
+class Body(Work):
+    """The call of a job's function."""
+
+    def __init__(self, job: Job[Any, Any], arguments: inspect.BoundArguments, context: ContextBase, held: Held) -> None:
+        self._job = job
+        self._held = held
+        self._args = (context, *arguments.args) if job.takes_context else arguments.args
+        self._kwargs = arguments.kwargs
+
+    def perform(self) -> Any:
+        return self._job.function(*self._args, **self._kwargs)
+
+    async def perform_async(self) -> Any:
+        """The body is a task of its own: it is cancelled when its run is lost, cancelled or out of grace."""
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(self._job.function(*self._args, **self._kwargs))
+        self._held.listen(lambda reason: _cancel_on(loop, task, reason))
+        return await task
+
+
+def _cancel_on(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any], reason: str) -> None:
+    if reason in (LOST, CANCELLED):
+        loop.call_soon_threadsafe(task.cancel)
+
+
+class Attempts:
+    """Makes attempts for one kind of body (sync or async): the plans, and the context their bodies get."""
+
+    def __init__(self, engine: Engine, context: ContextFactory) -> None:
+        self.engine = engine
+        self._context = context
+
+    async def of(self, candidate: Candidate) -> str | None:
+        """Claim what a poll has seen and work on it. The event it ended with; ``None`` if another worker has it."""
+        engine = self.engine
+        sent = engine.clock.monotonic()
+        mark = await marks.claim(
+            engine.items,
+            pk=candidate.pk,
+            sk=candidate.sk,
+            token=engine.ids.make(engine.clock.now_ms()),
+            now_ms=engine.clock.earliest_ms(),
+            lease_until_ms=engine.lease_until_ms(),
+            worker=engine.worker_id,
+        )
+        if mark is None:
+            return None
+        return await self.claimed(mark, candidate.run_id, sent=sent, run=None)
+
+    async def claimed(self, mark: Mark, run_id: str, *, sent: float, run: Run | None) -> str:
+        """Work on a mark that we hold since the request sent at ``sent``. ``run``: where it is known already."""
+        engine = self.engine
+        held = Held(mark, run_id=run_id, lease_seconds=engine.lease_seconds, sent=sent)
+        engine.hold(held)
+        try:
+            engine.tell("claimed", mark.job, run_id)
+            event = await self._work(held, run)
+        except LeaseLostError as error:
+            log.warning("%s", error)
+            event = "lost"
+        finally:
+            engine.release(held)
+        engine.tell(event, mark.job, run_id)
+        return event
+
+    async def _work(self, held: Held, run: Run | None) -> str:
+        engine, mark = self.engine, held.mark
+        job = engine.registry.get(mark.job)
+        if engine.stopping.is_set() or job is None:
+            return await carry_out(Attempt(engine=engine, held=held, mark=mark, run=run, job=job), HandBack(refund=True))
+        if mark.is_pointer and run is None:
+            now_ms = engine.clock.earliest_ms()
+            run = await settle.settle(engine.items, mark, run_id=held.run_id, now_ms=now_ms)
+            if run is None:
+                return "repaired"
+        attempt = Attempt(engine=engine, held=held, mark=mark, run=run, job=job)
+        if mark.cancelled or (run is not None and run.cancelled):
+            return await carry_out(attempt, Cancel())
+        if int(mark.attempt) > job.retry.max_attempts:
+            await bury(attempt, self._worker_lost(mark))
+            return "dead"
+        result = await self._body(attempt, job)
+        event = await carry_out(attempt, result)
+        if isinstance(result, HandBack) and result.error is not None:
+            engine.release(held)
+            raise result.error
+        return event
+
+    async def _body(self, attempt: Attempt, job: Job[Any, Any]) -> Verdict:
+        engine, held, mark = self.engine, attempt.held, attempt.mark
+        life = str(attempt.run.created_ms) if attempt.run is not None and attempt.run.key else ""
+        try:
+            arguments = job.from_payload(attempt.run.input if attempt.run is not None else mark.input or b"")
+            engine.tell("started", job.name, held.run_id)
+            value = await Body(job, arguments, self._context(engine, held, job=job.name, life=life), held)
+        except GeneratorExit:  # the driver gave up on this plan: no more calls
+            raise
+        except BaseException as error:
+            return self._raised(error, job, held)
+        return verdict.on_return(value, told=held.reason)
+
+    def _raised(self, error: BaseException, job: Job[Any, Any], held: Held) -> Verdict:
+        decided = verdict.on_error(
+            error, job=job, attempt=int(held.mark.attempt), told=held.reason, dice=self.engine.dice()
+        )
+        if isinstance(decided, verdict.TryAgain):
+            log.warning("run %s of %s failed, again in %s", held.run_id, job.name, decided.delay, exc_info=error)
+        elif isinstance(decided, verdict.Bury):
+            log.error("run %s of %s failed for good", held.run_id, job.name, exc_info=error)
+        return decided
+
+    def _worker_lost(self, mark: Mark) -> failure.Failure:
+        """For a mark whose every attempt ended with its worker: this claim starts none, so it is not counted."""
+        engine = self.engine
+        return failure.worker_lost(
+            attempt=int(mark.attempt) - 1,
+            build=engine.build,
+            failed_at_ms=engine.clock.now_ms(),
+            worker=None,
+        )
+
+
+AttemptPlan = Plan[str | None]
+"""What a lane steps."""

@@ -1,0 +1,251 @@
+"""Carries a verdict out: the plans with which an attempt ends, for a self-contained mark and for a run item."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from pynamodb.expressions.update import Action
+
+from ..errors import InputRefusedError
+from ..model import codec, failure
+from ..model.failure import Failure
+from ..model.job import Job
+from ..storage import marks, runs
+from ..storage.births import place_of
+from ..storage.items import CANCELLED, DEAD, LIVE, SUCCEEDED, DeadLetter, Item, Items, Mark, Run
+from ..storage.keys import RUN_SORT_KEY, dead_partition, first_place, mark_sort_key, run_partition
+from .engine import Engine
+from .held import Held
+from .verdict import Bury, Cancel, HandBack, Later, LetGo, Succeed, TryAgain, Verdict
+
+MAX_RESULT_BYTES = 300_000
+ENDED_SECONDS = 86_400
+"""How long a run item that keeps no result stays after its end, so that its end can be told for a while."""
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attempt:
+    """An attempt whose body has ended, or never began."""
+
+    engine: Engine
+    held: Held
+    mark: Mark
+    run: Run | None
+    job: Job[Any, Any] | None
+    """``None`` where this process does not know the job: then it can only be handed back or cancelled."""
+
+    @property
+    def run_key(self) -> str:
+        return run_partition(self.engine.items.schema, self.held.run_id)
+
+
+async def carry_out(attempt: Attempt, verdict: Verdict) -> str:
+    """Write the end of an attempt; gives the event that it was.
+
+    Raises:
+        LeaseLostError: the run is somebody else's; nothing was written.
+    """
+    match verdict:
+        case Succeed(value=value):
+            return await _succeed(attempt, value)
+        case TryAgain(error=error, delay=delay):
+            due_ms = attempt.engine.clock.now_ms() + delay // _MILLISECOND
+            await _again(attempt, due_ms=due_ms, failed=_captured(attempt, error))
+            return "retrying"
+        case Later(delay=delay):
+            await _again(attempt, due_ms=attempt.engine.clock.now_ms() + delay // _MILLISECOND, failed=None)
+            return "snoozed"
+        case Bury(error=error):
+            await bury(attempt, _captured(attempt, error))
+            return "dead"
+        case Cancel():
+            await _cancel(attempt)
+            return "cancelled"
+        case HandBack(refund=refund):
+            await marks.hand_back(attempt.engine.items, attempt.mark, refund=1 if refund else 0)
+            return "handed back"
+        case LetGo():
+            return "lost"
+
+
+async def _succeed(attempt: Attempt, value: Any) -> str:
+    items, run = attempt.engine.items, attempt.run
+    if run is None:
+        await marks.finish(items, attempt.mark)
+        return "succeeded"
+    model, now_ms = items.run, attempt.engine.clock.now_ms()
+    changes: list[Action] = [model.ended_ms.set(now_ms), model.attempts.set(int(attempt.mark.attempt))]
+    keep_seconds = ENDED_SECONDS
+    if run.keep_seconds is not None:
+        keep_seconds = int(run.keep_seconds)
+        try:
+            result = codec.encode(value, path="result")
+            codec.check_size(result, "the result", MAX_RESULT_BYTES)
+        except InputRefusedError as error:  # the same body would return the same again: no further attempt
+            await bury(attempt, _captured(attempt, error))
+            return "dead"
+        changes.append(model.result.set(result))
+    changes.append(model.ttl.set(ttl_seconds(now_ms, keep_seconds, run)))
+    await runs.end(items, attempt.mark, attempt.run_key, changes, state=SUCCEEDED)
+    return "succeeded"
+
+
+async def _again(attempt: Attempt, *, due_ms: int, failed: Failure | None) -> None:
+    """Retry or snooze: the run moves to another mark. A self-contained mark is turned into a run for that."""
+    engine, mark, run = attempt.engine, attempt.mark, attempt.run
+    items, model = engine.items, engine.items.run
+    attempts = int(mark.attempt) - (1 if failed is None else 0)
+    if run is None:
+        born = _promoted(attempt, due_ms=due_ms, state=LIVE)
+        born.attempts = attempts
+        born.snoozes = 1 if failed is None else 0
+        born.failures = None if failed is None else encode_failures([failed])
+        await _convert(attempt, born, runs.pointer_to(items, born))
+        return
+    changes: list[Action] = [model.attempts.set(attempts)]
+    if failed is None:
+        changes.append(model.snoozes.set(model.snoozes + 1))
+    else:
+        changes.append(model.failures.set(encode_failures(failure.history(decode_failures(run), failed))))
+    if attempt.held.cursor is not None:
+        changes.append(model.cursor.set(attempt.held.cursor))
+    sort_key = mark_sort_key(due_ms, attempt.held.run_id, place=place_of(run.generation, int(run.rev) + 1))
+    await runs.move(items, mark, attempt.run_key, changes, due_sort_key=sort_key)
+
+
+async def bury(attempt: Attempt, failed: Failure) -> None:
+    """No further attempt: the run ends as a dead letter, with everything that is needed to understand and replay it."""
+    engine, mark, run = attempt.engine, attempt.mark, attempt.run
+    items, now_ms = engine.items, engine.clock.now_ms()
+    keep_failed = attempt.job.keep_failed if attempt.job else None
+    ttl = None if keep_failed is None else now_ms // 1000 + round(keep_failed.total_seconds())
+    ended = run if run is not None else _promoted(attempt, due_ms=now_ms, state=DEAD)
+    letter_key = mark_sort_key(now_ms, attempt.held.run_id)
+    letter = items.dead_letter(
+        pk=dead_partition(items.schema, ended.queue, int(ended.shard)),
+        sk=letter_key,
+        job=ended.job,
+        fingerprint=failed.fingerprint,
+        error=_headline(failed),
+        build=engine.build,
+        attempts=failed.attempt,
+        generation=ended.generation,
+        ttl=ttl,
+    )
+    facts: dict[str, Any] = {
+        "attempts": failed.attempt,
+        "failures": encode_failures(failure.history(decode_failures(ended), failed)),
+        "ended_ms": now_ms,
+        "dead_letter": letter_key,
+        "fingerprint": failed.fingerprint,
+        "error": _headline(failed),
+        "build": engine.build,
+        "cursor": attempt.held.cursor,
+        "ttl": ttl,
+    }
+    await _end(attempt, ended, facts, state=DEAD, letter=letter)
+
+
+async def _cancel(attempt: Attempt) -> None:
+    now_ms = attempt.engine.clock.now_ms()
+    ended = attempt.run if attempt.run is not None else _promoted(attempt, due_ms=now_ms, state=CANCELLED)
+    facts = {
+        "attempts": int(attempt.mark.attempt),
+        "ended_ms": now_ms,
+        "cursor": attempt.held.cursor,
+        "ttl": ttl_seconds(now_ms, int(ended.keep_seconds or ENDED_SECONDS), ended),
+    }
+    await _end(attempt, ended, facts, state=CANCELLED, letter=None)
+
+
+async def _end(
+    attempt: Attempt, ended: Run, facts: dict[str, Any], *, state: str, letter: DeadLetter | None
+) -> None:
+    items, model = attempt.engine.items, attempt.engine.items.run
+    known = {name: value for name, value in facts.items() if value is not None}
+    if attempt.run is None:
+        for name, value in known.items():
+            setattr(ended, name, value)
+        await _convert(attempt, ended, *([letter] if letter is not None else []))
+        return
+    changes = [getattr(model, name).set(value) for name, value in known.items()]
+    await runs.end(items, attempt.mark, attempt.run_key, changes, state=state, dead_letter=letter)
+
+
+async def _convert(attempt: Attempt, run: Run, *others: Item) -> None:
+    items = attempt.engine.items
+    await runs.convert(
+        items,
+        attempt.mark,
+        run,
+        others,
+        release=marks.held_by(items, attempt.mark),
+        token=run.generation,
+    )
+
+
+def _promoted(attempt: Attempt, *, due_ms: int, state: str) -> Run:
+    """The run item that takes over what a self-contained mark held."""
+    engine, mark = attempt.engine, attempt.mark
+    generation = engine.ids.make(engine.clock.now_ms())
+    run = promoted(engine.items, mark, attempt.held.run_id, generation, due_ms, state)
+    run.cursor = attempt.held.cursor
+    return run
+
+
+def promoted(items: Items, mark: Mark, run_id: str, generation: str, due_ms: int, state: str) -> Run:
+    """A run item with the content of a self-contained mark, naming its next mark."""
+    place = first_place(run_id)
+    assert place is not None, f"a self-contained mark's run id tells its place, {run_id!r} does not"
+    run: Run = items.run(
+        pk=run_partition(items.schema, run_id),
+        sk=RUN_SORT_KEY,
+        job=mark.job,
+        queue=place.queue,
+        shard=place.shard,
+        state=state,
+        input=mark.input,
+        generation=generation,
+        fence=int(mark.fence),
+        mark=mark_sort_key(due_ms, run_id, place=place_of(generation, 0)),
+        attempts=int(mark.attempt),
+        cursor=mark.cursor,
+        created_ms=int(mark.placed_ms or place.due_ms),
+    )
+    return run
+
+
+def ttl_seconds(now_ms: int, keep_seconds: int, run: Run) -> int:
+    """When an ended run may go, in whole epoch seconds: not before its key comes free."""
+    until_ms = int(run.unique_until_ms or 0)
+    return max(now_ms // 1000 + keep_seconds, -(-until_ms // 1000))
+
+
+def encode_failures(failures: Sequence[Failure]) -> bytes:
+    return codec.encode([one.to_record() for one in failures], path="failures")
+
+
+def decode_failures(run: Run) -> list[Failure]:
+    """The failures of a run so far, oldest first, bounded."""
+    if not run.failures:
+        return []
+    return [Failure.from_record(record) for record in codec.decode(run.failures)]
+
+
+def _captured(attempt: Attempt, error: BaseException) -> Failure:
+    engine = attempt.engine
+    return failure.capture(
+        error,
+        attempt=int(attempt.mark.attempt),
+        build=engine.build,
+        failed_at_ms=engine.clock.now_ms(),
+        worker=engine.worker_id,
+    )
+
+
+def _headline(failed: Failure) -> str:
+    return f"{failed.type}: {failed.message}"[:200]

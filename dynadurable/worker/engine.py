@@ -1,0 +1,89 @@
+"""What every part of a worker shares: the table, the clock, the drivers, the jobs, and who is being held."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from ..clock import Clock, UniqueIds
+from ..drivers.boto3 import Boto3Driver
+from ..model.registry import Registry
+from ..storage.items import Items
+from .held import STOPPING, Held
+from .keeper import Keeper
+from .signals import Flag
+
+log = logging.getLogger("dynadurable.worker")
+
+DEFAULT_LEASE = timedelta(seconds=30)
+DEFAULT_GRACE = timedelta(seconds=25)
+
+Hook = Callable[[str, str, str], None]
+"""Called with (event, job name, run id); see ``EVENTS``."""
+EVENTS = ("claimed", "started", "succeeded", "retrying", "snoozed", "dead", "cancelled", "handed back", "lost")
+
+
+@dataclass(kw_only=True)
+class Engine:
+    """One worker's shared parts."""
+
+    items: Items
+    driver: Boto3Driver
+    clock: Clock
+    ids: UniqueIds
+    registry: Registry
+    worker_id: str
+    build: str | None = None
+    lease_seconds: float = DEFAULT_LEASE.total_seconds()
+    hook: Hook | None = None
+    dice: Callable[[], float] = random.random
+    stopping: Flag = field(default_factory=Flag)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.keeper = Keeper(self.items, self.driver, self.clock)
+        self._held: set[Held] = set()
+        self._lock = threading.Lock()
+
+    def hold(self, held: Held) -> None:
+        """From now on it is renewed, and told when the worker stops."""
+        with self._lock:
+            self._held.add(held)
+        self.keeper.keep(held)
+        if self.stopping.is_set():
+            held.tell(STOPPING)
+
+    def release(self, held: Held) -> None:
+        """The attempt has ended."""
+        held.close()
+        with self._lock:
+            self._held.discard(held)
+
+    def holding(self) -> list[Held]:
+        with self._lock:
+            return list(self._held)
+
+    def stop_claiming(self) -> None:
+        """No new claims from here on; running bodies are told."""
+        self.stopping.set()
+        for held in self.holding():
+            held.tell(STOPPING)
+
+    def lease_until_ms(self) -> int:
+        """What a claim or renewal sent now writes: counted from the latest time it may be."""
+        return self.clock.latest_ms() + round(self.lease_seconds * 1000)
+
+    def tell(self, event: str, job: str, run_id: str) -> None:
+        """Count an event and call the user's hook; what the hook raises is logged."""
+        with self._lock:
+            self.counts[event] = self.counts.get(event, 0) + 1
+        if self.hook is None:
+            return
+        try:
+            self.hook(event, job, run_id)
+        except Exception:
+            log.exception("the hook for %r raised", event)

@@ -1,0 +1,258 @@
+"""Finds work: reads the shards of a worker's queues by Query, and says what to try for next, and when to look again.
+
+A poll reads a few items of each shard from the head. Where all of them are due it reads on in larger pages. What is
+leased, or belongs to a job that this process does not know, does not hide what lies behind it: the poll goes on for a
+bounded number of pages, and the next poll goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from ..model.queue import MAX_SHARDS, Queue
+from ..storage import marks
+from ..storage.marks import Candidate
+from .engine import Engine
+
+log = logging.getLogger("dynadurable.worker")
+
+PROBE_ITEMS = 4  # an idle look at a shard: half a read unit for marks of up to 1 KB
+MAX_PAGE_ITEMS = 100  # a page grows while all that was found is taken at once, and shrinks when it goes stale
+MAX_PAGES = 10
+MIN_INTERVAL = timedelta(seconds=0.2)
+MAX_INTERVAL = timedelta(seconds=20)
+SHELF_SECONDS = 2.0  # what a poll saw longer ago is not worth a claim
+CONTENDED_SECONDS = 5.0
+SPREAD = 25  # among how many of the first a worker picks at random when others are at the same queue
+RECENT_SECONDS = 5.0  # an eventually consistent read may still show what we have finished
+LOW_TURN = 8  # every so many picks the order of queues is turned round, so that a low one does not starve
+EXTRA_SHARDS_SECONDS = 900.0
+
+
+@dataclass(slots=True)
+class Shard:
+    """Where reading of one shard stands."""
+
+    queue: str
+    number: int
+    resume: Mapping[str, Any] | None = None
+    found_last: bool = False
+
+
+@dataclass(slots=True)
+class Shelf:
+    """What the last poll of a queue found, in due order."""
+
+    candidates: list[Candidate] = field(default_factory=list)
+    filled_at: float = 0.0
+
+
+class Poller:
+    """Decides what to try for. Used by one thread; ``lost`` and ``handled`` may be called by others."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        queues: Sequence[Queue],
+        *,
+        dice: random.Random | None = None,
+        intervals: tuple[timedelta, timedelta] = (MIN_INTERVAL, MAX_INTERVAL),
+    ) -> None:
+        self._engine = engine
+        self._queues = list(queues)
+        self._shards = {queue.name: [Shard(queue.name, n) for n in range(queue.shards)] for queue in queues}
+        self._shelves = {queue.name: Shelf() for queue in queues}
+        self._dice = dice or random.Random()
+        self._min, self._max = (interval.total_seconds() for interval in intervals)
+        self._interval = self._min
+        self._recent: dict[str, float] = {}
+        self._contended_until = 0.0
+        self._turn = 0
+        self._warned: set[str] = set()
+        self._extra_at = 0.0
+        self._page_items = PROBE_ITEMS
+        self._woken = False
+        self.next_poll_at = 0.0
+        self.next_due_ms: int | None = None
+        """The earliest instant at which something that was seen comes due or free, as far as it is known."""
+        self.paused: set[str] = set()
+
+    @property
+    def longest_wait(self) -> float:
+        """The longest time between two polls, in seconds."""
+        return self._max
+
+    def serves(self, queue: str) -> bool:
+        """Whether this worker looks at that queue, and it is not paused as far as is known."""
+        return queue in self._shards and queue not in self.paused
+
+    # --- picking ----------------------------------------------------------------------------------
+
+    def take(self, accepts: Callable[[Candidate], bool]) -> Candidate | None:
+        """The next mark to try for, of those that a lane would take."""
+        now = self._engine.clock.monotonic()
+        for name in self._order():
+            shelf = self._shelves[name]
+            if now - shelf.filled_at > SHELF_SECONDS:
+                self._page_items = max(PROBE_ITEMS, self._page_items // 2) if shelf.candidates else self._page_items
+                shelf.candidates = []
+            index = self._pick(shelf, accepts, now)
+            if index is not None:
+                chosen = shelf.candidates.pop(index)
+                self._recent[chosen.sk] = now + RECENT_SECONDS
+                if not shelf.candidates:
+                    self._page_items = min(MAX_PAGE_ITEMS, self._page_items * 2)
+                    self.next_poll_at = now  # there may be more behind what we saw
+                return chosen
+        return None
+
+    def _order(self) -> list[str]:
+        names = [queue.name for queue in self._queues]
+        self._turn += 1
+        return names if self._turn % LOW_TURN else names[::-1]
+
+    def _pick(self, shelf: Shelf, accepts: Callable[[Candidate], bool], now: float) -> int | None:
+        contended = now < self._contended_until
+        fitting: list[int] = []
+        for index, candidate in enumerate(shelf.candidates):
+            if accepts(candidate):
+                fitting.append(index)
+                if not contended or len(fitting) == SPREAD:
+                    break
+        if not fitting:
+            return None
+        return fitting[self._dice.randrange(len(fitting))] if contended else fitting[0]
+
+    def lost(self) -> None:
+        """Another worker was quicker: from now on for a while pick at random, from a fresh look."""
+        self._contended_until = self._engine.clock.monotonic() + CONTENDED_SECONDS
+        for shelf in self._shelves.values():
+            shelf.candidates = []
+        self.wake()
+
+    def wake(self) -> None:
+        """Look again at once, and often for a while: something was enqueued here."""
+        self._interval = self._min
+        self._woken = True
+        self.next_poll_at = 0.0
+
+    # --- looking ----------------------------------------------------------------------------------
+
+    def poll(self) -> bool:
+        """Look at every shard once; true if something can be tried for."""
+        now = self._engine.clock.monotonic()
+        self._recent = {key: until for key, until in self._recent.items() if until > now}
+        self.next_due_ms = None
+        self._woken = found = False
+        if now >= self._extra_at:
+            self._extra_at = now + EXTRA_SHARDS_SECONDS
+            self._look_beyond()
+        for queue in self._queues:
+            found = self._poll_queue(queue.name, now) or found
+        self._schedule(found)
+        return found
+
+    def _schedule(self, found: bool) -> None:
+        clock = self._engine.clock
+        self._interval = self._min if found else min(self._max, max(self._min, self._interval * 2))
+        wait = self._interval * (0.9 + 0.2 * self._dice.random())
+        if self.next_due_ms is not None:
+            wait = min(wait, max(0.01, (self.next_due_ms - clock.now_ms()) / 1000))
+        self.next_poll_at = 0.0 if self._woken else clock.monotonic() + wait
+
+    def _poll_queue(self, name: str, now: float) -> bool:
+        self.paused.discard(name)
+        runs: list[tuple[list[Candidate], str | None]] = []
+        for shard in self._shards[name]:
+            runs.append(self._poll_shard(shard, now))
+        if name in self.paused:
+            return False
+        horizon = min((last for _, last in runs if last is not None), default=None)
+        merged = sorted((candidate for run, _ in runs for candidate in run), key=lambda candidate: candidate.sk)
+        if horizon is not None:  # beyond the last item of a full page another shard may hold something earlier
+            merged = [candidate for candidate in merged if candidate.sk <= horizon]
+        shelf = self._shelves[name]
+        shelf.candidates, shelf.filled_at = merged, now
+        return bool(merged)
+
+    def _poll_shard(self, shard: Shard, now: float) -> tuple[list[Candidate], str | None]:
+        """What can be tried for, and the sort key of the last item seen if there may be more behind it."""
+        clock = self._engine.clock
+        now_ms, free_before_ms = clock.now_ms(), clock.earliest_ms()
+        found: list[Candidate] = []
+        start: Mapping[str, Any] | None = None
+        bulk = shard.found_last
+        last: str | None = None
+        for page_number in range(MAX_PAGES):
+            page = self._engine.driver.run(
+                marks.poll(
+                    self._engine.items,
+                    queue=shard.queue,
+                    shard=shard.number,
+                    limit=self._page_items if bulk else PROBE_ITEMS,
+                    until_ms=now_ms if bulk else None,
+                    start=start,
+                )
+            )
+            if page.paused:
+                self.paused.add(shard.queue)
+                return [], None
+            all_due = self._sort_out(page.candidates, found, now, now_ms, free_before_ms)
+            start = page.next_start
+            last = page.candidates[-1].sk if page.candidates else last
+            if start is None or not all_due:
+                shard.resume, shard.found_last = None, bool(found)
+                return found, None
+            if len(found) >= PROBE_ITEMS and (bulk or page_number > 0):
+                break
+            if bulk and page_number == 0 and not found and shard.resume is not None:
+                start = shard.resume  # the head is leased or unknown: go on where the last poll stopped
+            bulk = True
+        shard.resume, shard.found_last = (None if found else start), True
+        return found, last if found else None
+
+    def _sort_out(
+        self, seen: Sequence[Candidate], found: list[Candidate], now: float, now_ms: int, free_before_ms: int
+    ) -> bool:
+        """Add what can be tried for to ``found``; false once something is not due yet."""
+        for candidate in seen:
+            if candidate.due_ms > now_ms:
+                self._note_due(candidate.due_ms)
+                return False
+            if not candidate.readable:
+                self._warn_once(f"item {candidate.sk!r} was written by a newer version of dynadurable; left alone")
+            elif candidate.lease_until_ms is not None and candidate.lease_until_ms >= free_before_ms:
+                self._note_due(candidate.lease_until_ms)
+                if candidate.token is not None and self._recent.get(candidate.sk, 0.0) <= now:
+                    self._contended_until = now + CONTENDED_SECONDS
+            elif self._engine.registry.get(candidate.job) is None:
+                self._warn_once(f"no job {candidate.job!r} is known here; its runs stay pending for a worker that knows it")
+            elif self._recent.get(candidate.sk, 0.0) <= now:
+                found.append(candidate)
+        return True
+
+    def _note_due(self, instant_ms: int) -> None:
+        if self.next_due_ms is None or instant_ms < self.next_due_ms:
+            self.next_due_ms = instant_ms
+
+    def _warn_once(self, message: str) -> None:
+        if message not in self._warned and len(self._warned) < 1000:
+            self._warned.add(message)
+            log.warning("%s", message)
+
+    def _look_beyond(self) -> None:
+        """Marks in shards beyond the number set here: it was lowered, or an enqueuer knows a higher one."""
+        for queue in self._queues:
+            known = self._shards[queue.name]
+            for number in range(queue.shards, MAX_SHARDS):
+                if any(shard.number == number for shard in known):
+                    continue
+                plan = marks.poll(self._engine.items, queue=queue.name, shard=number, limit=2, until_ms=None)
+                if self._engine.driver.run(plan).candidates:
+                    log.warning("queue %r has marks in shard %d, beyond its %d shards", queue.name, number, queue.shards)
+                    known.append(Shard(queue.name, number))

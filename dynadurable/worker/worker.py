@@ -1,0 +1,262 @@
+"""A worker: looks for work, runs it in its lanes, stops gracefully. Long-lived, until nothing is due, or inside an app."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from ..clock import to_datetime
+from ..errors import ConfigurationError, DynadurableError, StoreError
+from ..forks import renew_after_fork
+from ..storage import marks, table
+from ..storage.items import Mark, Run
+from ..storage.marks import Candidate
+from .engine import DEFAULT_GRACE, Engine
+from .held import LOST
+from .lane import Lane
+from .poller import Poller
+from .signals import Flag, stop_on_signals
+
+log = logging.getLogger("dynadurable.worker")
+
+IDLE_WAIT_SECONDS = 0.5
+SIGNAL_WAIT_SECONDS = 0.2
+CANCEL_SECONDS = 5.0
+EXIT_OK = 0
+EXIT_ABANDONED = 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StopReport:
+    """How a worker ended. ``abandoned``: runs whose bodies would not end; they were handed back."""
+
+    abandoned: Sequence[str]
+
+    @property
+    def exit_code(self) -> int:
+        return EXIT_ABANDONED if self.abandoned else EXIT_OK
+
+
+class Worker:
+    """Made by ``app.worker(...)``. Used once: after it has stopped, ask the app for another."""
+
+    def __init__(self, engine: Engine, poller: Poller, lanes: Callable[[Worker], Sequence[Lane]], *, grace: timedelta) -> None:
+        self._engine = engine
+        self._poller = poller
+        self._grace = grace.total_seconds()
+        self._nudge = threading.Event()
+        self._lanes = list(lanes(self))
+        self._thread: threading.Thread | None = None
+        self._fatal: BaseException | None = None
+        self._claimed_once = False
+        self._stopped: StopReport | None = None
+        self._used = False
+        self._forked = False
+        self._lock = threading.Lock()
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """The child is not a worker: its parent is."""
+        self._forked = True
+
+    # --- running ----------------------------------------------------------------------------------
+
+    def run(self) -> int:
+        """Work until SIGTERM or SIGINT, then stop gracefully. A second signal stops at once.
+
+        Returns the exit code for the process: 0, or 2 if a body would not end within the grace period.
+
+        Raises:
+            ConfigurationError: the table is missing, has other keys, or may not be used.
+        """
+        hurry = Flag()
+        with stop_on_signals(self._engine.stopping, hurry):
+            self.start()
+            while not self._engine.stopping.is_set() and self._fatal is None:
+                self._engine.clock.sleep(SIGNAL_WAIT_SECONDS)
+            report = self.stop(hurry=hurry)
+        if self._fatal is not None:
+            raise self._fatal
+        return report.exit_code
+
+    def drain(self, *, timeout: timedelta | None = None) -> datetime | None:
+        """Work until nothing is due, then stop; for a scheduled container. Call it from the main thread or any other.
+
+        Returns when to come again: the next instant at which something comes due (or a lease runs out), or ``None``
+        if nothing is pending. After ``timeout`` it claims nothing more and stops within the grace period.
+
+        Raises:
+            ConfigurationError: the table is missing, has other keys, or may not be used.
+        """
+        self._begin()
+        clock = self._engine.clock
+        give_up_at = None if timeout is None else clock.monotonic() + timeout.total_seconds()
+        hurry = Flag()
+        with stop_on_signals(self._engine.stopping, hurry):
+            while not self._engine.stopping.is_set() and self._fatal is None:
+                if give_up_at is not None and clock.monotonic() >= give_up_at:
+                    break
+                wait = self._step()
+                if wait > 0 and self._is_idle() and not self._poller.poll():
+                    break
+                self._sleep(0.0 if self._is_idle() else min(wait, SIGNAL_WAIT_SECONDS))
+            report = self.stop(hurry=hurry)
+        if self._fatal is not None:
+            raise self._fatal
+        if report.abandoned:
+            log.warning("%d bodies would not end and were handed back: %s", len(report.abandoned), report.abandoned)
+        due_ms = self._poller.next_due_ms
+        return None if due_ms is None else to_datetime(due_ms)
+
+    def start(self) -> None:
+        """Work in the background, in this process: for use inside a web app. End it with ``stop()``.
+
+        Raises:
+            ConfigurationError: the table is missing, has other keys, or may not be used.
+        """
+        self._begin()
+        self._thread = threading.Thread(target=self._loop, name="dynadurable-dispatch", daemon=True)
+        self._thread.start()
+
+    def stop(self, *, grace: timedelta | None = None, hurry: Flag | None = None) -> StopReport:
+        """Claim nothing more, let bodies end within the grace period, hand back what has not ended.
+
+        May be called twice. ``hurry``, once set, ends the grace period early.
+        """
+        with self._lock:
+            if self._stopped is None:
+                self._stopped = self._stop(self._grace if grace is None else grace.total_seconds(), hurry)
+            return self._stopped
+
+    def wake(self) -> None:
+        """Look for work at once."""
+        self._poller.wake()
+        self._nudge.set()
+
+    # --- eager start ------------------------------------------------------------------------------
+
+    def reserve(self, *, job: str, queue: str) -> Lane | None:
+        """A lane with a slot for that job, reserved, if it may begin here at once."""
+        if self._forked or self._thread is None or self._engine.stopping.is_set() or not self._poller.serves(queue):
+            return None
+        known = self._engine.registry.get(job)
+        for lane in self._lanes:
+            if known is not None and known.is_async == lane.is_async and lane.reserve():
+                return lane
+        return None
+
+    def begin(self, lane: Lane, mark: Mark, run: Run | None, *, run_id: str, sent: float) -> None:
+        """Run a mark that was placed as claimed, in the slot that was reserved."""
+        lane.submit(lane.attempts.claimed(mark, run_id, sent=sent, run=run))
+
+    @property
+    def engine(self) -> Engine:
+        """What the worker's parts share."""
+        return self._engine
+
+    # --- told by lanes, in their threads ----------------------------------------------------------
+
+    def on_done(self, event: str | None) -> None:
+        if event is None:
+            self._poller.lost()
+        elif event != "error":
+            self._claimed_once = True
+        self._nudge.set()
+
+    def on_fatal(self, error: BaseException) -> None:
+        """A missing permission at the first claim, or SystemExit and the like out of a body, end the worker."""
+        if isinstance(error, ConfigurationError) and self._claimed_once:
+            log.error("the store refused a request that it took before: %s", error)
+            return
+        self._fatal = self._fatal or error
+        self._nudge.set()
+
+    # --- inside -----------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        if self._used:
+            raise ConfigurationError("a worker is used once: ask the app for another with app.worker()")
+        self._used = True
+        self._engine.driver.run(table.check(self._engine.items))
+
+    def _loop(self) -> None:
+        while not self._engine.stopping.is_set() and self._fatal is None:
+            try:
+                wait = self._step()
+            except ConfigurationError as error:
+                self.on_fatal(error)
+                wait = IDLE_WAIT_SECONDS
+            except DynadurableError as error:
+                log.warning("looking for work failed, trying again: %s", error)
+                wait = IDLE_WAIT_SECONDS
+            except Exception:
+                log.exception("looking for work met a defect, trying again")
+                wait = IDLE_WAIT_SECONDS
+            self._sleep(wait)
+
+    def _sleep(self, seconds: float) -> None:
+        if seconds > 0:
+            self._engine.clock.wait(self._nudge, seconds)
+        self._nudge.clear()
+
+    def _step(self) -> float:
+        """Give work to free slots, look for more if it is time; the seconds to wait before the next step."""
+        self._hand_out()
+        if not any(lane.free_slots() for lane in self._lanes):
+            return self._poller.longest_wait
+        now = self._engine.clock.monotonic()
+        if now >= self._poller.next_poll_at and not self._engine.stopping.is_set():
+            self._poller.poll()
+            self._hand_out()
+            now = self._engine.clock.monotonic()
+        return max(0.0, self._poller.next_poll_at - now)
+
+    def _hand_out(self) -> None:
+        for lane in self._lanes:
+            while not self._engine.stopping.is_set() and lane.reserve():
+                candidate = self._poller.take(lambda seen, lane=lane: self._fits(seen, lane))  # type: ignore[misc]
+                if candidate is None:
+                    lane.cancel_reservation()
+                    break
+                lane.submit(lane.attempts.of(candidate))
+
+    def _fits(self, candidate: Candidate, lane: Lane) -> bool:
+        job = self._engine.registry.get(candidate.job)
+        return job is not None and job.is_async == lane.is_async
+
+    def _is_idle(self) -> bool:
+        return all(lane.wait_idle(0.0) for lane in self._lanes)
+
+    def _stop(self, grace: float, hurry: Flag | None) -> StopReport:
+        self._engine.stop_claiming()
+        self._nudge.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        clock = self._engine.clock
+        end = clock.monotonic() + grace
+        while not self._is_idle() and clock.monotonic() < end and not (hurry is not None and hurry.is_set()):
+            for lane in self._lanes:
+                lane.wait_idle(min(0.1, max(0.0, end - clock.monotonic())))
+        for lane in self._lanes:
+            lane.close(abandon=not self._is_idle())
+        abandoned = self._abandon()
+        self._engine.keeper.stop()
+        return StopReport(abandoned=abandoned)
+
+    def _abandon(self) -> list[str]:
+        """Hand back what has not ended. Its body is told that the lease is lost, and can write nothing more."""
+        abandoned = []
+        for held in self._engine.holding():
+            held.tell(LOST)
+            abandoned.append(held.run_id)
+            try:
+                self._engine.driver.run(
+                    marks.hand_back(self._engine.items, held.mark),
+                    give_up_at=self._engine.clock.monotonic() + CANCEL_SECONDS,
+                )
+            except StoreError as error:
+                log.warning("run %s could not be handed back, its lease runs out: %s", held.run_id, error)
+        return abandoned
