@@ -28,6 +28,8 @@ from pathlib import Path
 if sys.version_info < (3, 11):  # noqa: UP036 - this file is what an older Python is shown
     sys.exit(f"dynadurable needs Python 3.11 or newer; this is {sys.version.split()[0]}")
 
+import tomllib  # new in 3.11, so only now
+
 HERE = Path(__file__).resolve().parent
 WORKERS = "2"
 OLDEST_PIP_WITH_GROUPS = (25, 1)
@@ -64,13 +66,16 @@ class Environment:
 
     def fingerprint(self) -> str:
         """Changes when anything changes that decides what is installed."""
+        settings = tomllib.loads((HERE / "pyproject.toml").read_text(encoding="utf-8"))
+        asked = [settings[table] for table in ("build-system", "project", "dependency-groups")]
         parts = [
             sys.version,
-            *self.requirements,
+            self.requirements,
             (HERE / self.constraints).read_text(),
-            (HERE / "pyproject.toml").read_text(),
+            asked,
+            settings["tool"]["hatch"],
         ]
-        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
 STORE = Environment(folder=".venv-store", constraints="constraints-store.txt", requirements=("ministack",))
@@ -133,7 +138,7 @@ def pip_version(python: Path) -> tuple[int, int]:
 
 
 def install(environment: Environment, *what: str) -> None:
-    options = ["--quiet", "--disable-pip-version-check", "--no-warn-script-location"]
+    options = ["-qq", "--disable-pip-version-check", "--no-warn-script-location"]
     run(environment.python, "-m", "pip", "install", *options, "-c", environment.constraints, *what)
 
 
@@ -245,8 +250,8 @@ def pin(_: list[str]) -> None:
             folder = Path(scratch) / environment.folder
             run(sys.executable, "-m", "venv", folder)
             python = folder / environment.python.relative_to(HERE / environment.folder)
-            run(python, "-m", "pip", "install", "--quiet", "--upgrade", "pip", "setuptools")
-            run(python, "-m", "pip", "install", "--quiet", *environment.requirements)
+            run(python, "-m", "pip", "install", "-qq", "--upgrade", "pip", "setuptools")
+            run(python, "-m", "pip", "install", "-qq", *environment.requirements)
             frozen = subprocess.run(
                 [python, "-m", "pip", "freeze", "--all", "--exclude-editable"],
                 cwd=HERE,
