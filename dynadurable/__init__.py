@@ -17,6 +17,8 @@ from .errors import (
     RunUnknownError,
     Snooze,
 )
+from .fan_out import fan_out, iterable_pages, paginator_pages, query_pages
+from .handle import RunHandle
 from .model.job import Job
 from .model.queue import Queue
 from .model.retry import Retry
@@ -40,9 +42,14 @@ __all__ = [
     "RunCancelledError",
     "RunDeadError",
     "RunExpiredError",
+    "RunHandle",
     "RunNotFinishedError",
     "RunUnknownError",
     "Snooze",
     "TransactItems",
     "Worker",
+    "fan_out",
+    "iterable_pages",
+    "paginator_pages",
+    "query_pages",
 ]

@@ -98,7 +98,7 @@ class App:
         keep_failed: timedelta | None = None,
     ) -> JobDecorator: ...
 
-    def job(
+    def job(  # type: ignore[misc]  # the signatures that count are the overloads above
         self,
         function: Any = None,
         /,
@@ -150,9 +150,7 @@ class App:
         """
         return RunHandle(self, self.driver.run(self.operations.enqueue(job, args, kwargs)))
 
-    def transact_items(
-        self, job: Job[Params, Returned], *args: Params.args, **kwargs: Params.kwargs
-    ) -> TransactItems:
+    def transact_items(self, job: Job[Params, Returned], *args: Params.args, **kwargs: Params.kwargs) -> TransactItems:
         """Elements for your own ``transact_write_items``: the run is accepted if and only if your transaction commits.
 
         >>> client.transact_write_items(
@@ -199,7 +197,9 @@ class App:
         if not names:
             raise ConfigurationError("there is nothing to work on: define a job with @app.job, or name queues=")
         if lease < MIN_LEASE:
-            raise ConfigurationError(f"lease must be at least {MIN_LEASE}, so that it can be renewed in time, not {lease}")
+            raise ConfigurationError(
+                f"lease must be at least {MIN_LEASE}, so that it can be renewed in time, not {lease}"
+            )
         engine = Engine(
             items=self.items,
             driver=self.driver,
@@ -216,9 +216,7 @@ class App:
         def lanes(worker: Worker) -> Sequence[Lane]:
             attempts = Attempts(engine, JobContext)
             return [
-                ThreadLane(
-                    engine, attempts, concurrency=concurrency, on_done=worker.on_done, on_fatal=worker.on_fatal
-                )
+                ThreadLane(engine, attempts, concurrency=concurrency, on_done=worker.on_done, on_fatal=worker.on_fatal)
             ]
 
         worker = Worker(engine, poller, lanes, grace=grace)

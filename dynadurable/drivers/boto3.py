@@ -68,7 +68,7 @@ class Boto3Driver:
 
 
 def method_name(operation: str) -> str:
-    """botocore's spelling.
+    """Botocore's spelling.
 
     >>> method_name("TransactWriteItems")
     'transact_write_items'

@@ -101,10 +101,14 @@ def _refused(call: Call, error: aws.ClientError, earlier: bool) -> Outcome:
         return Outcome(error=TableMissingError(_missing(call)), transient=False, maybe_applied=False)
     if code in FORBIDDEN:
         remedy = f"allow dynamodb:{call.operation} on table {table_of(call)!r} for this role"
-        return Outcome(error=PermissionMissingError(f"{message or code}; {remedy}"), transient=False, maybe_applied=False)
+        return Outcome(
+            error=PermissionMissingError(f"{message or code}; {remedy}"), transient=False, maybe_applied=False
+        )
     if code in BAD_CREDENTIALS:
         remedy = "check the AWS credentials of this process"
-        return Outcome(error=PermissionMissingError(f"{code}: {message}; {remedy}"), transient=False, maybe_applied=False)
+        return Outcome(
+            error=PermissionMissingError(f"{code}: {message}; {remedy}"), transient=False, maybe_applied=False
+        )
     if metadata.get("HTTPStatusCode", 0) >= 500 or code in ("InternalServerError", "ServiceUnavailable"):
         return Outcome(
             error=StoreUnavailableError(call.operation, f"{code}: {message}"), transient=True, maybe_applied=True

@@ -157,9 +157,7 @@ async def drop(items: Items, mark: Mark) -> None:
 
     ``vouched`` must be as it was at the claim: whoever acknowledged the run in between voids the decision to delete.
     """
-    unvouched = (
-        items.mark.vouched.does_not_exist() if mark.vouched is None else items.mark.vouched == mark.vouched
-    )
+    unvouched = items.mark.vouched.does_not_exist() if mark.vouched is None else items.mark.vouched == mark.vouched
     try:
         await requests.delete(items.mark, mark.pk, mark.sk, held_by(items, mark) & unvouched)
     except ConditionFailedError:

@@ -60,7 +60,9 @@ def holds_key(run: Run, now_ms: int) -> bool:
 # --- start ----------------------------------------------------------------------------------------
 
 
-async def start(items: Items, run: Run, mark: Mark, *, run_id: str, now_ms: int, elapsed_ms: Callable[[], int]) -> Started:
+async def start(
+    items: Items, run: Run, mark: Mark, *, run_id: str, now_ms: int, elapsed_ms: Callable[[], int]
+) -> Started:
     """Start a run: mark first, then the run, put if absent or over an ended one whose key is free.
 
     ``elapsed_ms`` tells how long this call has taken so far.
@@ -186,7 +188,13 @@ async def move(items: Items, mark: Mark, run_key: str, changes: Sequence[Action]
 
 
 async def end(
-    items: Items, mark: Mark, run_key: str, changes: Sequence[Action], *, state: str, dead_letter: DeadLetter | None = None
+    items: Items,
+    mark: Mark,
+    run_key: str,
+    changes: Sequence[Action],
+    *,
+    state: str,
+    dead_letter: DeadLetter | None = None,
 ) -> Run:
     """End the run, then do what its end owes, then delete its mark.
 
@@ -227,9 +235,7 @@ async def raise_fence(items: Items, mark: Mark, run_key: str) -> Run | None:
     model = items.run
     actions = [model.fence.set(mark.fence), model.rev.set(model.rev + 1)]
     try:
-        reply = await requests.update(
-            model, run_key, RUN_SORT_KEY, actions, held_run(items, mark), returning="ALL_NEW"
-        )
+        reply = await requests.update(model, run_key, RUN_SORT_KEY, actions, held_run(items, mark), returning="ALL_NEW")
     except ConditionFailedError:
         return None
     return model.from_raw_data(reply["Attributes"])
@@ -238,7 +244,9 @@ async def raise_fence(items: Items, mark: Mark, run_key: str) -> Run | None:
 # --- from a self-contained mark to a run ----------------------------------------------------------
 
 
-async def convert(items: Items, mark: Mark, run: Run, others: Sequence[Item], *, release: Condition, token: str) -> None:
+async def convert(
+    items: Items, mark: Mark, run: Run, others: Sequence[Item], *, release: Condition, token: str
+) -> None:
     """Turn a self-contained mark into a run item (and ``others``: its new mark, its dead letter), in one transaction.
 
     ``release`` is the condition on the old mark: held by us, or held by nobody.

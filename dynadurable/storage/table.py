@@ -92,7 +92,9 @@ async def check(items: Items) -> None:
     except PermissionMissingError:
         pass  # not needed for the work itself: the read below shows whether the keys fit
     try:
-        await requests.get(items.mark, queue_partition(items.schema, PROBE_SORT_KEY, 0), PROBE_SORT_KEY, consistent=False)
+        await requests.get(
+            items.mark, queue_partition(items.schema, PROBE_SORT_KEY, 0), PROBE_SORT_KEY, consistent=False
+        )
     except RequestRefusedError as error:
         raise TableSchemaError(f"{_expected(items)}, but a read by these keys was refused ({error})") from error
 

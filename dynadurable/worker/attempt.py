@@ -1,5 +1,6 @@
 """One attempt, from the claim to its end, as a plan: stepped by a thread for ``def`` jobs, by an event loop for
-``async def`` ones."""
+``async def`` ones.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +98,9 @@ class Attempts:
         engine, mark = self.engine, held.mark
         job = engine.registry.get(mark.job)
         if engine.stopping.is_set() or job is None:
-            return await carry_out(Attempt(engine=engine, held=held, mark=mark, run=run, job=job), HandBack(refund=True))
+            return await carry_out(
+                Attempt(engine=engine, held=held, mark=mark, run=run, job=job), HandBack(refund=True)
+            )
         if mark.is_pointer and run is None:
             now_ms = engine.clock.earliest_ms()
             run = await settle.settle(engine.items, mark, run_id=held.run_id, now_ms=now_ms)

@@ -6,6 +6,7 @@ import logging
 from datetime import timedelta
 from typing import Any
 
+from ..clock import Clock
 from ..drivers.boto3 import Boto3Driver
 from ..errors import Interrupted, LeaseLostError
 from ..model import codec
@@ -65,6 +66,21 @@ class ContextBase:
     def lease_remaining(self) -> timedelta:
         """How long the lease stands by the local clock; never negative."""
         return timedelta(seconds=max(0.0, self._held.deadline - self._engine.clock.monotonic()))
+
+    @property
+    def driver(self) -> Boto3Driver:
+        """The app's driver, for requests with its retries."""
+        return self._engine.driver
+
+    @property
+    def clock(self) -> Clock:
+        """The app's clock."""
+        return self._engine.clock
+
+    @property
+    def table(self) -> str:
+        """The app's table."""
+        return self._engine.items.schema.table
 
     def raise_if_stopping(self) -> None:
         """End the body here if it should end: the run is handed back, or ends as cancelled.

@@ -162,9 +162,7 @@ async def _cancel(attempt: Attempt) -> None:
     await _end(attempt, ended, facts, state=CANCELLED, letter=None)
 
 
-async def _end(
-    attempt: Attempt, ended: Run, facts: dict[str, Any], *, state: str, letter: DeadLetter | None
-) -> None:
+async def _end(attempt: Attempt, ended: Run, facts: dict[str, Any], *, state: str, letter: DeadLetter | None) -> None:
     items, model = attempt.engine.items, attempt.engine.items.run
     known = {name: value for name, value in facts.items() if value is not None}
     if attempt.run is None:

@@ -81,7 +81,9 @@ class ThreadLane:
 
     is_async = False
 
-    def __init__(self, engine: Engine, attempts: Attempts, *, concurrency: int, on_done: OnDone, on_fatal: OnFatal) -> None:
+    def __init__(
+        self, engine: Engine, attempts: Attempts, *, concurrency: int, on_done: OnDone, on_fatal: OnFatal
+    ) -> None:
         self.attempts = attempts
         self._engine = engine
         self._slots = Slots(concurrency)

@@ -231,7 +231,9 @@ class Poller:
                 if candidate.token is not None and self._recent.get(candidate.sk, 0.0) <= now:
                     self._contended_until = now + CONTENDED_SECONDS
             elif self._engine.registry.get(candidate.job) is None:
-                self._warn_once(f"no job {candidate.job!r} is known here; its runs stay pending for a worker that knows it")
+                self._warn_once(
+                    f"no job {candidate.job!r} is known here; its runs stay pending for a worker that knows it"
+                )
             elif self._recent.get(candidate.sk, 0.0) <= now:
                 found.append(candidate)
         return True
@@ -254,5 +256,7 @@ class Poller:
                     continue
                 plan = marks.poll(self._engine.items, queue=queue.name, shard=number, limit=2, until_ms=None)
                 if self._engine.driver.run(plan).candidates:
-                    log.warning("queue %r has marks in shard %d, beyond its %d shards", queue.name, number, queue.shards)
+                    log.warning(
+                        "queue %r has marks in shard %d, beyond its %d shards", queue.name, number, queue.shards
+                    )
                     known.append(Shard(queue.name, number))

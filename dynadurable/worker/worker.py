@@ -14,7 +14,7 @@ from ..forks import renew_after_fork
 from ..storage import marks, table
 from ..storage.items import Mark, Run
 from ..storage.marks import Candidate
-from .engine import DEFAULT_GRACE, Engine
+from .engine import Engine
 from .held import LOST
 from .lane import Lane
 from .poller import Poller
@@ -43,7 +43,9 @@ class StopReport:
 class Worker:
     """Made by ``app.worker(...)``. Used once: after it has stopped, ask the app for another."""
 
-    def __init__(self, engine: Engine, poller: Poller, lanes: Callable[[Worker], Sequence[Lane]], *, grace: timedelta) -> None:
+    def __init__(
+        self, engine: Engine, poller: Poller, lanes: Callable[[Worker], Sequence[Lane]], *, grace: timedelta
+    ) -> None:
         self._engine = engine
         self._poller = poller
         self._grace = grace.total_seconds()

@@ -1,0 +1,111 @@
+"""Where recipients come from, page by page, resumable from a cursor.
+
+A source is a function that takes a cursor (``None`` at first) and yields pages from there. Its cursors must be values
+that can be stored (see ``model/codec.py``), such as DynamoDB's ``LastEvaluatedKey``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Generic, Protocol, TypeVar
+
+from ..errors import ConfigurationError
+from ..storage.call import Call, Response
+
+Recipient = TypeVar("Recipient")
+Covariant = TypeVar("Covariant", covariant=True)
+
+PAGE_ITEMS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class RecipientPage(Generic[Recipient]):
+    """Some recipients, and the cursor from which to go on after them; ``None`` if these are the last."""
+
+    recipients: Sequence[Recipient]
+    cursor: Any
+
+
+class PageSource(Protocol[Covariant]):
+    """Yields pages from a cursor on."""
+
+    def __call__(self, cursor: Any, /) -> Iterable[RecipientPage[Any]]:
+        """Pages after ``cursor``; from the beginning for ``None``."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPages:
+    """A DynamoDB Query; its recipients are items as boto3's low-level client gives them. Made by ``query_pages``."""
+
+    params: dict[str, Any]
+
+    def call(self, cursor: Any) -> Call:
+        """The request for the page after ``cursor``."""
+        start = {} if cursor is None else {"ExclusiveStartKey": cursor}
+        return Call(operation="Query", params={**self.params, **start})
+
+    def page(self, reply: Response) -> RecipientPage[dict[str, Any]]:
+        """What a reply holds. A page may be empty and yet not the last."""
+        return RecipientPage(reply.get("Items", []), reply.get("LastEvaluatedKey"))
+
+
+def query_pages(*, page_items: int = PAGE_ITEMS, **params: Any) -> QueryPages:
+    """The items of a Query, ``page_items`` at a time; parameters as of boto3's ``client.query``.
+
+    A page is what one checkpoint covers: larger pages cost less, and more is repeated after a crash.
+
+    >>> query_pages(
+    ...     TableName="krabber",
+    ...     KeyConditionExpression="pk = :krab",
+    ...     ExpressionAttributeValues={":krab": {"S": "followers#ferris"}},
+    ... ).params["Limit"]
+    100
+    """
+    if "ExclusiveStartKey" in params:
+        raise ConfigurationError("query_pages takes no ExclusiveStartKey: the fan-out resumes from its own cursor")
+    if page_items < 1:
+        raise ConfigurationError(f"page_items must be at least 1, not {page_items!r}")
+    return QueryPages({"Limit": page_items, **params})
+
+
+def paginator_pages(paginator: Any, **params: Any) -> PageSource[dict[str, Any]]:
+    """The items of a boto3 DynamoDB paginator (``query`` or ``scan``).
+
+    >>> source = paginator_pages(client.get_paginator("query"), TableName=..., ...)  # doctest: +SKIP
+    """
+
+    def pages(cursor: Any) -> Iterator[RecipientPage[dict[str, Any]]]:
+        start = {} if cursor is None else {"ExclusiveStartKey": cursor}
+        for reply in paginator.paginate(**{**params, **start}):
+            yield RecipientPage(reply.get("Items", []), reply.get("LastEvaluatedKey"))
+
+    return pages
+
+
+def iterable_pages(
+    iterate: Callable[[Any], Iterable[Recipient]],
+    *,
+    cursor_of: Callable[[Recipient], Any],
+    page_items: int = PAGE_ITEMS,
+) -> PageSource[Recipient]:
+    """Any iterable that can begin after a given recipient.
+
+    ``iterate(cursor)`` gives the recipients after ``cursor`` in a fixed order, ``cursor_of(recipient)`` the cursor of
+    one.
+
+    >>> numbers = iterable_pages(lambda after: range((after or 0) + 1, 6), cursor_of=lambda n: n, page_items=2)
+    >>> [page.recipients for page in numbers(2)]
+    [[3, 4], [5]]
+    """
+
+    def pages(cursor: Any) -> Iterator[RecipientPage[Recipient]]:
+        rest = iter(iterate(cursor))
+        chunk = list(islice(rest, page_items))
+        while chunk:
+            following = list(islice(rest, page_items))
+            yield RecipientPage(chunk, cursor_of(chunk[-1]) if following else None)
+            chunk = following
+
+    return pages
