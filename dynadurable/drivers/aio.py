@@ -41,7 +41,7 @@ class AioDriver:
                         reply: Any = await self.send(step, give_up_at=give_up_at)
                     else:
                         reply = await step.perform_async()
-                except BaseException as error:  # the plan decides, also about a cancellation
+                except BaseException as error:  # noqa: BLE001 - the plan decides, also about a cancellation
                     step = plan.throw(error)
                 else:
                     step = plan.send(reply)
@@ -57,7 +57,7 @@ class AioDriver:
             sent = self._clock.monotonic()
             try:
                 reply = await self._transport.send(tries.call)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - what is not botocore's is raised again
                 delay: float | None = tries.delay_after(error, now=self._clock.monotonic())
             else:
                 headers = reply.get("ResponseMetadata", {}).get("HTTPHeaders", {})

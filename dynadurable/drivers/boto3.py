@@ -34,7 +34,7 @@ class Boto3Driver:
             while True:
                 try:
                     reply = self.send(step, give_up_at=give_up_at) if isinstance(step, Call) else step.perform()
-                except BaseException as error:  # the plan decides, also about SystemExit out of a body
+                except BaseException as error:  # noqa: BLE001 - the plan decides, also about SystemExit
                     step = plan.throw(error)
                 else:
                     step = plan.send(reply)
@@ -49,7 +49,7 @@ class Boto3Driver:
         while True:
             try:
                 reply = self.send_once(tries.call)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - what is not botocore's is raised again
                 delay: float | None = tries.delay_after(error, now=self._clock.monotonic())
             else:
                 delay = tries.leftovers(reply, now=self._clock.monotonic())

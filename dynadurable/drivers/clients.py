@@ -52,7 +52,7 @@ class Clients:
         if self.settings.client is None:
             self._client = None
         else:
-            self.settings.client._endpoint.http_session.close()  # drops the pools; the next request opens new ones
+            self.settings.client._endpoint.http_session.close()  # noqa: SLF001 - no public way; new ones open by themselves
 
     def _make(self) -> Any:
         with _SESSION_LOCK:  # making clients from one session is not thread-safe in botocore

@@ -15,7 +15,7 @@ from ..errors import ConfigurationError
 from ..storage.call import Call, Response
 
 Recipient = TypeVar("Recipient")
-Covariant = TypeVar("Covariant", covariant=True)
+Recipient_co = TypeVar("Recipient_co", covariant=True)
 
 PAGE_ITEMS = 100
 
@@ -28,7 +28,7 @@ class RecipientPage(Generic[Recipient]):
     cursor: Any
 
 
-class PageSource(Protocol[Covariant]):
+class PageSource(Protocol[Recipient_co]):
     """Yields pages from a cursor on."""
 
     def __call__(self, cursor: Any, /) -> Iterable[RecipientPage[Any]]:

@@ -1,4 +1,4 @@
-"""Where attempts run: threads for ``def`` jobs. (``loop_lane.py`` has the event loop for ``async def`` ones.)"""
+"""Where attempts run: threads for ``def`` jobs; ``loop_lane.py`` has the event loop for ``async def`` ones."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class ThreadLane:
             event: str | None = "error"
             try:
                 event = self._engine.driver.run(plan)
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001 - report() passes on what is not ours to swallow
                 report(error, self._on_fatal)
             finally:
                 del plan

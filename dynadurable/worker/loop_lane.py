@@ -19,7 +19,7 @@ MakeDriver = Callable[[], Coroutine[Any, Any, AioDriver]]
 
 
 class LoopLane:
-    """Runs attempts as tasks. Leases are renewed by the keeper's threads, so a body that blocks the loop keeps its own."""
+    """Runs attempts as tasks. The keeper's threads renew: a body that blocks the loop does not lose its lease."""
 
     is_async = True
 
@@ -115,7 +115,7 @@ class LoopLane:
         except asyncio.CancelledError:
             event = "handed back"  # by us, at the end of the grace period, or by a body that cancelled itself
             raise
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - report() passes on what is not ours to swallow
             report(error, self._on_fatal)
         finally:
             plan.close()
