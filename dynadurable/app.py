@@ -264,5 +264,5 @@ class JobDecorator:
     def __call__(self, function: Callable[Concatenate[JobContext, Params], Returned], /) -> Job[Params, Returned]: ...
     @overload
     def __call__(self, function: Callable[Params, Returned], /) -> Job[Params, Returned]: ...
-    def __call__(self, function: Callable[..., Any], /) -> Any:
+    def __call__(self, _function: Callable[..., Any], /) -> Any:
         raise TypeError("only for type checkers")

@@ -113,7 +113,7 @@ class Job(Generic[Params, Returned]):
         given = codec.decode(data)
         if not isinstance(given, dict):
             raise PayloadUnreadableError("not the arguments of a call", raw=data)
-        bound = inspect.BoundArguments(self.signature, given)  # type: ignore[arg-type]
+        bound = inspect.BoundArguments(self.signature, given)
         try:
             self.signature.bind(*bound.args, **bound.kwargs)
         except TypeError as error:
@@ -171,7 +171,7 @@ def define(
         if keep is not None:
             instant.clamp_delay(keep, what, error=ConfigurationError)
     signature = inspect.signature(function, eval_str=False)
-    takes_context = is_workflow or _takes_context(function, signature, context_types)
+    takes_context = is_workflow or _takes_context(signature, context_types)
     if takes_context:
         signature = _without_first(function, signature)
     return Job(
@@ -188,7 +188,7 @@ def define(
     )
 
 
-def _takes_context(function: Callable[..., Any], signature: inspect.Signature, types: tuple[type, ...]) -> bool:
+def _takes_context(signature: inspect.Signature, types: tuple[type, ...]) -> bool:
     first = next(iter(signature.parameters.values()), None)
     if first is None or first.kind not in (first.POSITIONAL_ONLY, first.POSITIONAL_OR_KEYWORD):
         return False

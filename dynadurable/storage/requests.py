@@ -44,7 +44,7 @@ def delete(model: type[Item], pk: str, sk: str, condition: Condition | None = No
 def get(model: type[Item], pk: str, sk: str, *, consistent: bool = True) -> Call:
     """GetItem, strongly consistent unless said otherwise."""
     params = model.get_operation_kwargs_from_class(pk, sk)
-    return Call(operation="GetItem", params={"ConsistentRead": consistent, **_as_key(params, model)})
+    return Call(operation="GetItem", params={"ConsistentRead": consistent, **params})
 
 
 def query(
@@ -99,14 +99,6 @@ def batch_put(items: Sequence[Item]) -> Call:
 
 def _on_failure(condition: Condition | None) -> str | None:
     return None if condition is None else _SEEN_ON_FAILURE
-
-
-def _as_key(params: dict[str, Any], model: type[Item]) -> dict[str, Any]:
-    if "Key" in params:
-        return params
-    table = params.pop("TableName")
-    params.pop("ReturnValues", None)
-    return {"TableName": table, "Key": params}
 
 
 def _placeholder(names: dict[str, str], field: str) -> str:

@@ -31,7 +31,7 @@ async def settle(items: Items, mark: Mark, *, run_id: str, now_ms: int) -> Run |
             return None
     if run is not None and _is_for(run, mark):
         return run
-    await _repair(items, mark, run, run_id=run_id, now_ms=now_ms)
+    await _repair(items, mark, run, now_ms=now_ms)
     return None
 
 
@@ -39,19 +39,19 @@ def _is_for(run: Run, mark: Mark) -> bool:
     return run.generation == mark.generation and run.is_live and run.mark == mark.sk and run.fence <= mark.fence
 
 
-async def _repair(items: Items, mark: Mark, run: Run | None, *, run_id: str, now_ms: int) -> None:
+async def _repair(items: Items, mark: Mark, run: Run | None, *, now_ms: int) -> None:
     if run is None or run.generation != mark.generation:
         if now_ms - int(mark.placed_ms or 0) < runs.GRACE_MS:
             await marks.hand_back(items, mark, not_before_ms=now_ms + LOOK_AGAIN_MS)
             return
     elif not run.is_live:
-        await redo_end(items, run, run_id=run_id)
+        await redo_end(items, run)
     elif run.mark != mark.sk:
         await marks.place(items, runs.pointer_to(items, run))
     await marks.drop(items, mark)
 
 
-async def redo_end(items: Items, run: Run, *, run_id: str) -> None:
+async def redo_end(items: Items, run: Run) -> None:
     """What an end owes, again: harmless if it was done already."""
     if run.state == DEAD and run.dead_letter is not None:
         letter = letter_of(items, run)

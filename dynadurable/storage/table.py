@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from ..errors import (
     PermissionMissingError,
     RequestRefusedError,
@@ -87,10 +89,8 @@ async def check(items: Items) -> None:
     Raises:
         TableMissingError, TableSchemaError, PermissionMissingError: each names the remedy.
     """
-    try:
+    with contextlib.suppress(PermissionMissingError):  # not needed for the work: the read below shows what is wrong
         _check_keys(items, (await describe(items))["Table"])
-    except PermissionMissingError:
-        pass  # not needed for the work itself: the read below shows whether the keys fit
     try:
         await requests.get(
             items.mark, queue_partition(items.schema, PROBE_SORT_KEY, 0), PROBE_SORT_KEY, consistent=False
@@ -107,8 +107,8 @@ def _check_keys(items: Items, described: Response) -> None:
     if found != [("HASH", schema.partition_key, "S"), ("RANGE", schema.sort_key, "S")]:
         shown = ", ".join(f"{name} ({kind})" for _, name, kind in found if name)
         raise TableSchemaError(
-            f"{_expected(items)}, but it has {shown}; set partition_key= and sort_key= of App to the table's own names, "
-            "or use another table"
+            f"{_expected(items)}, but it has {shown}; "
+            "set partition_key= and sort_key= of App to the table's own names, or use another table"
         )
 
 

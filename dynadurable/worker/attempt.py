@@ -1,5 +1,6 @@
-"""One attempt, from the claim to its end, as a plan: stepped by a thread for ``def`` jobs, by an event loop for
-``async def`` ones.
+"""One attempt, from the claim to its end, as a plan.
+
+Stepped by a thread for ``def`` jobs, by an event loop for ``async def`` ones.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ class Attempts:
             value = await Body(job, arguments, self._context(engine, held, job=job.name, life=life), held)
         except GeneratorExit:  # the driver gave up on this plan: no more calls
             raise
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - the verdict says which are raised again
             return self._raised(error, job, held)
         return verdict.on_return(value, told=held.reason)
 

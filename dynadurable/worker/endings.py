@@ -119,7 +119,7 @@ async def _again(attempt: Attempt, *, due_ms: int, failed: Failure | None) -> No
 
 async def bury(attempt: Attempt, failed: Failure) -> None:
     """No further attempt: the run ends as a dead letter, with everything that is needed to understand and replay it."""
-    engine, mark, run = attempt.engine, attempt.mark, attempt.run
+    engine, run = attempt.engine, attempt.run
     items, now_ms = engine.items, engine.clock.now_ms()
     keep_failed = attempt.job.keep_failed if attempt.job else None
     ttl = None if keep_failed is None else now_ms // 1000 + round(keep_failed.total_seconds())

@@ -167,9 +167,7 @@ class Poller:
 
     def _poll_queue(self, name: str, now: float) -> bool:
         self.paused.discard(name)
-        runs: list[tuple[list[Candidate], str | None]] = []
-        for shard in self._shards[name]:
-            runs.append(self._poll_shard(shard, now))
+        runs = [self._poll_shard(shard, now) for shard in self._shards[name]]
         if name in self.paused:
             return False
         horizon = min((last for _, last in runs if last is not None), default=None)

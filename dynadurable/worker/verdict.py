@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from ..errors import Interrupted, Snooze
+from ..errors import InputRefusedError, Interrupted, Snooze
 from ..model.instant import clamp_delay
 from ..model.job import Job
 from .held import CANCELLED, LOST
@@ -91,5 +91,5 @@ def on_error(error: BaseException, *, job: Job[Any, Any], attempt: int, told: st
 def _snoozed(error: Snooze) -> Verdict:
     try:
         return Later(delay=clamp_delay(error.delay, "the snooze delay"))
-    except Exception as refused:
+    except InputRefusedError as refused:
         return Bury(error=refused)

@@ -1,4 +1,4 @@
-"""A worker: looks for work, runs it in its lanes, stops gracefully. Long-lived, until nothing is due, or inside an app."""
+"""A worker: looks for work, runs it in its lanes, stops gracefully."""
 
 from __future__ import annotations
 
