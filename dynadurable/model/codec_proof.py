@@ -15,7 +15,7 @@ from typing import Any
 from dynadurable.errors import PayloadRefusedError
 from dynadurable.model.codec_class import class_label, is_named_tuple
 from dynadurable.model.codec_place import Place, refuse
-from dynadurable.model.codec_tags import from_tagged_text
+from dynadurable.model.codec_tags import from_tagged_text, reason_of
 from dynadurable.model.codec_tree import TreeWriter, to_text
 
 
@@ -51,7 +51,7 @@ def _problem(value: Any, place: Place | str, writer: TreeWriter, text: str) -> s
     except PayloadRefusedError as error:
         return f"{label}, rebuilt from its fields, cannot be written again: {error}"
     except Exception as error:  # noqa: BLE001 - classes may raise anything
-        return f"{label} cannot be rebuilt from its fields ({type(error).__name__}: {error})"
+        return f"{label} cannot be rebuilt from its fields ({reason_of(error)})"
     if changed:
         return f"{label}, rebuilt from its fields, is another value; does its __post_init__ change what it is given?"
     if not equal:

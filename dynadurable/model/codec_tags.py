@@ -98,3 +98,12 @@ def from_plain_text(text: str) -> Any:
 def from_tagged_text(text: str) -> Any:
     """JSON with tags. Raises as ``revive`` does."""
     return _tagged.decode(text)
+
+
+def reason_of(error: BaseException) -> str:
+    """Why reading failed, in one short line, for whatever a class may have raised."""
+    try:
+        text = str(error)[:300]
+    except Exception:  # noqa: BLE001 - an error's own __str__ may raise
+        text = ""
+    return text if type(error) is ValueError and text else f"{type(error).__name__}: {text}".rstrip(": ")
