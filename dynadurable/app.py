@@ -216,7 +216,14 @@ class App:
         def lanes(worker: Worker) -> Sequence[Lane]:
             attempts = Attempts(engine, JobContext)
             return [
-                ThreadLane(engine, attempts, concurrency=concurrency, on_done=worker.on_done, on_fatal=worker.on_fatal)
+                ThreadLane(
+                    engine,
+                    attempts,
+                    concurrency=concurrency,
+                    on_done=worker.on_done,
+                    on_fatal=worker.on_fatal,
+                    more=worker.more,
+                )
             ]
 
         worker = Worker(engine, poller, lanes, grace=grace)

@@ -47,7 +47,7 @@ NO_OPTIONS = Options()
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class Job(Generic[Params, Returned]):
-    """A durable function. Call it to run the function here and now; give it to ``app.enqueue`` to have it run durably."""
+    """A durable function: call it to run it here and now, give it to ``app.enqueue`` to run it durably."""
 
     function: Callable[..., Any]
     name: str

@@ -36,7 +36,7 @@ class TableSchema:
         used = [self.partition_key, self.sort_key, self.ttl_attribute]
         if len(set(used)) != 3 or any(name.startswith("dd_") for name in used[:2]):
             raise ConfigurationError(
-                f"partition_key, sort_key and ttl must be three different names that do not begin with 'dd_', not {used}"
+                f"partition_key, sort_key and ttl must be three names, none beginning with 'dd_', not {used}"
             )
         if len(self.prefix.encode()) > MAX_PREFIX_BYTES:
             raise ConfigurationError(f"prefix may take {MAX_PREFIX_BYTES} bytes, {self.prefix!r} takes more")

@@ -14,8 +14,16 @@ from .engine import Engine
 
 log = logging.getLogger("dynadurable.worker")
 
-OnDone = Callable[[str | None], None]
-"""Told how each attempt ended (``None``: another worker had the mark). Called in the lane's thread."""
+
+class OnDone(Protocol):
+    """Told how each attempt ended, in the lane's thread or task."""
+
+    def __call__(self, event: str | None, *, idle: bool) -> None:
+        """``event`` is ``None`` if another worker had the mark; ``idle``: the slot is free again."""
+
+
+More = Callable[["Lane"], AttemptPlan | None]
+"""Asked for the next attempt when one has ended, so that a busy lane goes on without waiting for the dispatcher."""
 OnFatal = Callable[[BaseException], None]
 """Told what must end the worker: a missing permission, or what a body raised that is no ``Exception``."""
 
@@ -82,8 +90,16 @@ class ThreadLane:
     is_async = False
 
     def __init__(
-        self, engine: Engine, attempts: Attempts, *, concurrency: int, on_done: OnDone, on_fatal: OnFatal
+        self,
+        engine: Engine,
+        attempts: Attempts,
+        *,
+        concurrency: int,
+        on_done: OnDone,
+        on_fatal: OnFatal,
+        more: More,
     ) -> None:
+        self._more = more
         self.attempts = attempts
         self._engine = engine
         self._slots = Slots(concurrency)
@@ -126,17 +142,21 @@ class ThreadLane:
 
     def _loop(self) -> None:
         while (plan := self._plans.get()) is not None:
-            event: str | None = "error"
-            try:
-                event = self._engine.driver.run(plan)
-            except BaseException as error:  # noqa: BLE001 - report() passes on what is not ours to swallow
-                report(error, self._on_fatal)
-            finally:
-                del plan
-                with self._lock:
-                    self._waiting += 1
-                self._slots.give_back()
-                self._on_done(event)
+            while plan is not None:
+                event = self._run(plan)
+                plan = self._more(self) if event is not None else None
+                if plan is None:
+                    with self._lock:
+                        self._waiting += 1
+                    self._slots.give_back()
+                self._on_done(event, idle=plan is None)
+
+    def _run(self, plan: AttemptPlan) -> str | None:
+        try:
+            return self._engine.driver.run(plan)
+        except BaseException as error:  # noqa: BLE001 - report() passes on what is not ours to swallow
+            report(error, self._on_fatal)
+            return "error"
 
 
 def report(error: BaseException, on_fatal: OnFatal) -> None:

@@ -120,7 +120,7 @@ class LoopLane:
         finally:
             plan.close()
             self._slots.give_back()
-            self._on_done(event)
+            self._on_done(event, idle=True)
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:

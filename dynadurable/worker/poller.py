@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import random
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -53,7 +54,7 @@ class Shelf:
 
 
 class Poller:
-    """Decides what to try for. Used by one thread; ``lost`` and ``handled`` may be called by others."""
+    """Decides what to try for. One thread polls; others may ``take``, and tell of what was ``lost``."""
 
     def __init__(
         self,
@@ -66,6 +67,7 @@ class Poller:
         self._engine = engine
         self._queues = list(queues)
         self._shards = {queue.name: [Shard(queue.name, n) for n in range(queue.shards)] for queue in queues}
+        self._lock = threading.Lock()
         self._shelves = {queue.name: Shelf() for queue in queues}
         self._dice = dice or random.Random()
         self._min, self._max = (interval.total_seconds() for interval in intervals)
@@ -95,6 +97,10 @@ class Poller:
 
     def take(self, accepts: Callable[[Candidate], bool]) -> Candidate | None:
         """The next mark to try for, of those that a lane would take."""
+        with self._lock:
+            return self._take(accepts)
+
+    def _take(self, accepts: Callable[[Candidate], bool]) -> Candidate | None:
         now = self._engine.clock.monotonic()
         for name in self._order():
             shelf = self._shelves[name]
@@ -131,8 +137,9 @@ class Poller:
     def lost(self) -> None:
         """Another worker was quicker: from now on for a while pick at random, from a fresh look."""
         self._contended_until = self._engine.clock.monotonic() + CONTENDED_SECONDS
-        for shelf in self._shelves.values():
-            shelf.candidates = []
+        with self._lock:
+            for shelf in self._shelves.values():
+                shelf.candidates = []
         self.wake()
 
     def wake(self) -> None:
@@ -146,7 +153,8 @@ class Poller:
     def poll(self) -> bool:
         """Look at every shard once; true if something can be tried for."""
         now = self._engine.clock.monotonic()
-        self._recent = {key: until for key, until in self._recent.items() if until > now}
+        with self._lock:
+            self._recent = {key: until for key, until in self._recent.items() if until > now}
         self.next_due_ms = None
         self._woken = found = False
         if now >= self._extra_at:
@@ -174,8 +182,9 @@ class Poller:
         merged = sorted((candidate for run, _ in runs for candidate in run), key=lambda candidate: candidate.sk)
         if horizon is not None:  # beyond the last item of a full page another shard may hold something earlier
             merged = [candidate for candidate in merged if candidate.sk <= horizon]
-        shelf = self._shelves[name]
-        shelf.candidates, shelf.filled_at = merged, now
+        with self._lock:
+            shelf = self._shelves[name]
+            shelf.candidates, shelf.filled_at = merged, now
         return bool(merged)
 
     def _poll_shard(self, shard: Shard, now: float) -> tuple[list[Candidate], str | None]:

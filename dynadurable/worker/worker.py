@@ -14,6 +14,7 @@ from ..forks import renew_after_fork
 from ..storage import marks, table
 from ..storage.items import Mark, Run
 from ..storage.marks import Candidate
+from .attempt import AttemptPlan
 from .engine import Engine
 from .held import LOST
 from .lane import Lane
@@ -161,12 +162,21 @@ class Worker:
 
     # --- told by lanes, in their threads ----------------------------------------------------------
 
-    def on_done(self, event: str | None) -> None:
+    def more(self, lane: Lane) -> AttemptPlan | None:
+        """The next attempt for a slot that has just ended one."""
+        if self._engine.stopping.is_set() or self._fatal is not None:
+            return None
+        candidate = self._poller.take(lambda seen: self._fits(seen, lane))
+        return None if candidate is None else lane.attempts.of(candidate)
+
+    def on_done(self, event: str | None, *, idle: bool) -> None:
+        """An attempt has ended."""
         if event is None:
             self._poller.lost()
         elif event != "error":
             self._claimed_once = True
-        self._nudge.set()
+        if idle:
+            self._nudge.set()
 
     def on_fatal(self, error: BaseException) -> None:
         """A missing permission at the first claim, or SystemExit and the like out of a body, end the worker."""
