@@ -10,7 +10,7 @@ from typing import Any
 from .clock import Clock, UniqueIds
 from .errors import ConfigurationError
 from .model import codec, instant
-from .model.job import Job, Payload
+from .model.job import Job
 from .model.queue import DEFAULT_SHARDS, Queue
 from .model.registry import Registry
 from .storage import births, marks, requests, runs
@@ -138,17 +138,14 @@ class Operations:
         if not isinstance(job, Job):
             raise ConfigurationError(f"enqueue takes a job, made with @app.job, not {job!r}")
         payload = job.to_payload(args, kwargs)
-        codec.check_size(payload.data, f"the arguments of {job.name}", MAX_INPUT_BYTES)
+        codec.check_size(payload, f"the arguments of {job.name}", MAX_INPUT_BYTES)
         birth = self._birth(job, payload)
         needs_run = (
-            job.is_workflow
-            or birth.key is not None
-            or job.keep_result is not None
-            or len(payload.data) > INLINE_INPUT_BYTES
+            job.is_workflow or birth.key is not None or job.keep_result is not None or len(payload) > INLINE_INPUT_BYTES
         )
         return birth, births.newborn(self.items, birth, needs_run=needs_run)
 
-    def _birth(self, job: Job[Any, Any], payload: Payload) -> Birth:
+    def _birth(self, job: Job[Any, Any], payload: bytes) -> Birth:
         options = job.options
         now_ms = self.clock.now_ms()
         queue = self.queue(options.queue or job.queue)
@@ -162,8 +159,8 @@ class Operations:
             due_ms=instant.due_ms(now_ms, delay=options.delay, at=options.at),
             now_ms=now_ms,
             unique=unique,
-            input=payload.data,
-            digest=payload.digest() if keyed else None,
+            input=payload,
+            digest=job.digest(payload) if keyed else None,
             key=options.key,
             unique_until_ms=None if options.unique_for is None else now_ms + options.unique_for // _MILLISECOND,
             keep_seconds=None if job.keep_result is None else round(job.keep_result.total_seconds()),

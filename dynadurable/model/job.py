@@ -91,7 +91,7 @@ class Job(Generic[Params, Returned]):
         options = Options(key=key, unique_for=unique_for, delay=delay, at=at, queue=queue)
         return replace(self, options=options)
 
-    def to_payload(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Payload:
+    def to_payload(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         """The arguments of a call, encoded.
 
         Raises:
@@ -101,8 +101,14 @@ class Job(Generic[Params, Returned]):
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
             raise InputRefusedError(f"{self.name}{self.signature}: {error}") from None
-        given = {name: value for name, value in bound.arguments.items() if not self._is_default(name, value)}
-        return Payload(data=codec.encode(given, path=self.name), given=given)
+        return codec.encode(dict(bound.arguments), path=self.name)
+
+    def digest(self, data: bytes) -> str:
+        """The same for the same call: neither the order of keys nor spelling out a default makes a difference."""
+        given = codec.decode(data)
+        return codec.canonical_digest(
+            {name: value for name, value in given.items() if not self._is_default(name, value)}
+        )
 
     def from_payload(self, data: bytes) -> inspect.BoundArguments:
         """The arguments as they were when the run was enqueued.
@@ -126,25 +132,13 @@ class Job(Generic[Params, Returned]):
         return bound
 
     def _is_default(self, name: str, value: object) -> bool:
-        """Left out of the payload, so that spelling out a default is the same call as leaving it out."""
-        default = self.signature.parameters[name].default
-        if default is _MISSING:
+        parameter = self.signature.parameters.get(name)
+        if parameter is None or parameter.default is _MISSING:
             return False
-        return value is default or (
-            type(value) is type(default) and isinstance(value, (str, int, float)) and value == default
-        )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Payload:
-    """Encoded arguments."""
-
-    data: bytes
-    given: dict[str, Any]
-
-    def digest(self) -> str:
-        """The same for the same arguments, whatever the order of keys."""
-        return codec.canonical_digest(self.given)
+        try:
+            return codec.encode(parameter.default) == codec.encode(value)
+        except InputRefusedError:  # a default that cannot be stored was not given by the caller
+            return False
 
 
 def define(
