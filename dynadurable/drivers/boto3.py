@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from ..clock import Clock
-from ..storage.call import Call, Plan, Response
+from ..storage.call import Call, Plan, Response, Several, Work
 from .retries import Tries
 
 Result = TypeVar("Result")
@@ -33,7 +34,7 @@ class Boto3Driver:
             step = plan.send(None)
             while True:
                 try:
-                    reply = self.send(step, give_up_at=give_up_at) if isinstance(step, Call) else step.perform()
+                    reply = self._do(step, give_up_at)
                 except BaseException as error:  # noqa: BLE001 - the plan decides, also about SystemExit
                     step = plan.throw(error)
                 else:
@@ -42,6 +43,24 @@ class Boto3Driver:
             return stop.value  # type: ignore[no-any-return]
         finally:
             plan.close()
+
+    def _do(self, step: Call | Work, give_up_at: float | None) -> Any:
+        if isinstance(step, Call):
+            return self.send(step, give_up_at=give_up_at)
+        return self._side_by_side(step) if isinstance(step, Several) else step.perform()
+
+    def _side_by_side(self, several: Several) -> list[Any]:
+        try:
+            with ThreadPoolExecutor(max_workers=several.limit, thread_name_prefix="dynadurable-several") as pool:
+                return list(pool.map(self._settled, several.plans))
+        finally:
+            several.close()
+
+    def _settled(self, plan: Plan[Any]) -> Any:
+        try:
+            return self.run(plan)
+        except Exception as error:  # noqa: BLE001 - handed to the plan that asked, which decides
+            return error
 
     def send(self, call: Call, *, give_up_at: float | None = None) -> Response:
         """One request with its retries."""

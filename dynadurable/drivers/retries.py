@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..storage.call import Call, Response
 from .outcomes import outcome
@@ -38,9 +38,16 @@ class Tries:
         self.maybe_applied = self.maybe_applied or found.maybe_applied
         delay = self._next_delay()
         late = self.give_up_at is not None and now + delay > self.give_up_at
-        if not found.transient or self.made >= MAX_TRIES or late:
+        final = found.maybe_applied and not self.call.repeatable
+        if final or not found.transient or self.made >= MAX_TRIES or late:
             raise found.error from error
         return delay
+
+    def cut_off(self) -> bool:
+        """A try was given up on while its request was under way; whether there may be another."""
+        self.maybe_applied = True
+        self.made += 1
+        return self.call.repeatable and self.made < MAX_TRIES
 
     def leftovers(self, reply: Response, *, now: float) -> float | None:
         """Seconds to wait before sending what a batch left over; ``None`` when there is nothing (more) to send.
@@ -53,7 +60,7 @@ class Tries:
         delay = self._next_delay()
         if self.made >= MAX_TRIES or (self.give_up_at is not None and now + delay > self.give_up_at):
             return None
-        self.call = Call(operation=self.call.operation, params={**self.call.params, "RequestItems": left})
+        self.call = replace(self.call, params={**self.call.params, "RequestItems": left})
         return delay
 
     def _next_delay(self) -> float:

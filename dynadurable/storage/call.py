@@ -7,9 +7,12 @@ call. Plans put no call into ``finally``: a driver that stops half-way must be a
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Generator
+import asyncio
+from collections.abc import Coroutine, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from ..clock import Clock
 
 Response = dict[str, Any]
 Result = TypeVar("Result")
@@ -17,10 +20,14 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Call:
-    """One request: ``operation`` as DynamoDB spells it, ``params`` as boto3's low-level client takes them."""
+    """One request: ``operation`` as DynamoDB spells it, ``params`` as boto3's low-level client takes them.
+
+    A request that is not ``repeatable`` is not sent again by itself once it may have been applied.
+    """
 
     operation: str
     params: dict[str, Any]
+    repeatable: bool = True
 
     def __await__(self) -> Generator[Call, Response, Response]:
         return (yield self)
@@ -45,3 +52,33 @@ class Work:
 
 
 Plan = Coroutine[Call | Work, Any, Result]
+
+
+class Pause(Work):
+    """Wait inside a plan, where it is stepped."""
+
+    def __init__(self, seconds: float, clock: Clock) -> None:
+        self.seconds = seconds
+        self._clock = clock
+
+    def perform(self) -> None:
+        self._clock.sleep(self.seconds)
+
+    async def perform_async(self) -> None:
+        await asyncio.sleep(self.seconds)
+
+
+class Several(Work):
+    """Plans side by side, at most ``limit`` at once. Gives in order what each returned, or the ``Exception`` it raised.
+
+    The drivers know how: threads for boto3, tasks on an event loop.
+    """
+
+    def __init__(self, plans: Sequence[Plan[Any]], *, limit: int) -> None:
+        self.plans = plans
+        self.limit = limit
+
+    def close(self) -> None:
+        """Let go of the plans that were not begun."""
+        for plan in self.plans:
+            plan.close()

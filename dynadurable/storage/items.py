@@ -88,6 +88,7 @@ class Run(Item):
     cursor = BinaryAttribute(attr_name="dd_cursor", legacy_encoding=False, null=True)
     cancelled = BooleanAttribute(attr_name="dd_cancel", null=True)
     result = BinaryAttribute(attr_name="dd_result", legacy_encoding=False, null=True)
+    result_page = UnicodeAttribute(attr_name="dd_rpage", null=True)
     keep_seconds = NumberAttribute(attr_name="dd_keep", null=True)
     unique_until_ms = NumberAttribute(attr_name="dd_unique", null=True)
     created_ms = NumberAttribute(attr_name="dd_at")
@@ -102,6 +103,13 @@ class Run(Item):
     def is_live(self) -> bool:
         """Whether it has not ended."""
         return self.state == LIVE
+
+
+class Page(Item):
+    """A large part of a run, in an item of its own."""
+
+    body = BinaryAttribute(attr_name="dd_body", legacy_encoding=False)
+    ttl = NumberAttribute(null=True)
 
 
 class DeadLetter(Item):
@@ -126,19 +134,31 @@ class Lease(Item):
 
 
 class QueueSettings(Item):
-    """Lies before the marks of each shard, so that every poll reads it for free."""
+    """Lies before the marks of a queue's first shard, so that every poll reads it for free."""
 
     paused = BooleanAttribute(attr_name="dd_paused", null=True)
+    changed_ms = NumberAttribute(attr_name="dd_at", null=True)
+    reason = UnicodeAttribute(attr_name="dd_reason", null=True)
 
 
 class WorkerRecord(Item):
-    """A live worker: which queues it serves and which jobs it knows."""
+    """A worker that was alive at ``seen_ms``: which queues it serves and which jobs it knows. A hint, never a lease."""
 
+    name = UnicodeAttribute(attr_name="dd_worker")
     queues = ListAttribute(attr_name="dd_queues", of=UnicodeAttribute)
     jobs = ListAttribute(attr_name="dd_jobs", of=UnicodeAttribute)
+    jobs_left_out = NumberAttribute(attr_name="dd_more", default=0)
+    concurrency = NumberAttribute(attr_name="dd_slots", default=0)
     build = UnicodeAttribute(attr_name="dd_build", null=True)
     started_ms = NumberAttribute(attr_name="dd_at")
     seen_ms = NumberAttribute(attr_name="dd_seen")
+    ttl = NumberAttribute(null=True)
+
+
+class Build(Item):
+    """A version of the user's code, and when its first worker started: so "before build X" has a meaning."""
+
+    first_ms = NumberAttribute(attr_name="dd_at")
     ttl = NumberAttribute(null=True)
 
 
@@ -149,10 +169,12 @@ class Items:
     schema: TableSchema
     mark: type[Mark]
     run: type[Run]
+    page: type[Page]
     dead_letter: type[DeadLetter]
     lease: type[Lease]
     queue_settings: type[QueueSettings]
     worker: type[WorkerRecord]
+    build: type[Build]
 
 
 ModelType = TypeVar("ModelType", bound=Item)
@@ -165,10 +187,12 @@ def bind(schema: TableSchema) -> Items:
         schema=schema,
         mark=_bound(Mark, schema),
         run=_bound(Run, schema),
+        page=_bound(Page, schema),
         dead_letter=_bound(DeadLetter, schema),
         lease=_bound(Lease, schema),
         queue_settings=_bound(QueueSettings, schema),
         worker=_bound(WorkerRecord, schema),
+        build=_bound(Build, schema),
     )
 
 
