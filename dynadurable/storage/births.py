@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from .items import Items, Mark, Run
 from .keys import (
     RUN_SORT_KEY,
+    first_place,
     keyed_run_id,
     mark_sort_key,
     queue_partition,
     run_partition,
     unkeyed_run_id,
 )
+
+ENDED_SECONDS = 86_400
+"""How long a run item that keeps no result stays after its end, so that its end can be told for a while."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,3 +104,31 @@ def _run(items: Items, birth: Birth, run_id: str) -> Run:
         created_ms=birth.now_ms,
         build=birth.build,
     )
+
+
+def promoted(items: Items, mark: Mark, run_id: str, generation: str, due_ms: int, state: str) -> Run:
+    """A run item with the content of a self-contained mark, naming its next mark."""
+    place = first_place(run_id)
+    assert place is not None, f"a self-contained mark's run id tells its place, {run_id!r} does not"
+    run: Run = items.run(
+        pk=run_partition(items.schema, run_id),
+        sk=RUN_SORT_KEY,
+        job=mark.job,
+        queue=place.queue,
+        shard=place.shard,
+        state=state,
+        input=mark.input,
+        generation=generation,
+        fence=int(mark.fence),
+        mark=mark_sort_key(due_ms, run_id, place=place_of(generation, 0)),
+        attempts=int(mark.attempt),
+        cursor=mark.cursor,
+        created_ms=int(mark.placed_ms or place.due_ms),
+    )
+    return run
+
+
+def ttl_seconds(now_ms: int, keep_seconds: int, run: Run) -> int:
+    """When an ended run may go, in whole epoch seconds: not before its key comes free."""
+    until_ms = int(run.unique_until_ms or 0)
+    return max(now_ms // 1000 + keep_seconds, -(-until_ms // 1000))

@@ -22,7 +22,10 @@ from .schema import TableSchema
 
 MAX_NAME_BYTES = 256
 MAX_SHARDS = 32
+MAX_KEY_BYTES = 8_192
+"""Of a business key: it is stored in the run item, and its hash makes the run's id."""
 RUN_SORT_KEY = "run"
+PAGE_PREFIX = "page#"
 LEASE_SORT_KEY = "lease"
 SETTINGS_SORT_KEY = "!settings"
 """Sorts before every mark, so that each poll reads a queue's settings for free."""
@@ -91,6 +94,11 @@ def mark_sort_key(due_ms: int, run_id: str, *, place: str = "") -> str:
     return f"{key}#{place}" if place else key
 
 
+def page_sort_key(generation: str, fence: int, name: str) -> str:
+    """Where a page of a run lies: nobody but this claim of this life of the run writes there."""
+    return f"{PAGE_PREFIX}{generation}#{fence:0{_DUE_WIDTH}d}#{name}"
+
+
 def due_bound(due_ms: int) -> str:
     """A sort key after every mark due at that instant or before, and before every later one."""
     return f"{due_ms + 1:0{_DUE_WIDTH}d}"
@@ -131,11 +139,17 @@ def keyed_run_id(job: str, key: str) -> str:
     """The id of a keyed run: the same job and key give the same id, in every process.
 
     Raises:
-        KeyRefusedError: the key is empty or not a string.
+        KeyRefusedError: the key is empty, not a string, or takes more than 8,192 bytes.
     """
     if not isinstance(key, str) or not key:
         raise KeyRefusedError(f"the key of job {job!r} must be a non-empty string, not {key!r}")
-    digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+    try:
+        data = key.encode()
+    except UnicodeEncodeError:
+        raise KeyRefusedError(f"the key of job {job!r} holds a lone surrogate, which UTF-8 cannot store") from None
+    if len(data) > MAX_KEY_BYTES:
+        raise KeyRefusedError(f"the key of job {job!r} takes {len(data):,} bytes, the limit is {MAX_KEY_BYTES:,} bytes")
+    digest = hashlib.sha256(data).digest()
     return f"{job}@{base64.b32encode(digest).decode().lower()[:26]}"
 
 

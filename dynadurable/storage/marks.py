@@ -78,9 +78,9 @@ async def poll(
 
 
 async def claim(
-    items: Items, *, pk: str, sk: str, token: str, now_ms: int, lease_until_ms: int, worker: str
+    items: Items, *, pk: str, sk: str, token: str, now_ms: int, lease_until_ms: int, worker: str, counts: int = 1
 ) -> Mark | None:
-    """Take a mark that nobody holds; ``None`` if somebody does, or it is gone.
+    """Take a mark that nobody holds; ``None`` if somebody does, or it is gone. ``counts``: attempts that this uses.
 
     ``now_ms`` is a lower bound of the store's time and ``lease_until_ms`` counts from an upper bound, so that two
     leases never overlap in real time, whatever the clocks say within their bounds.
@@ -91,7 +91,7 @@ async def claim(
     actions = [
         model.token.set(token),
         model.fence.set(model.fence + 1),
-        model.attempt.set(model.attempt + 1),
+        model.attempt.set(model.attempt + counts),
         model.lease_until_ms.set(lease_until_ms),
         model.worker.set(worker),
     ]
@@ -164,10 +164,12 @@ async def drop(items: Items, mark: Mark) -> None:
         return  # it moved on, or was vouched for: its next claimer repairs
 
 
-async def request_cancel(items: Items, *, pk: str, sk: str) -> bool:
-    """Ask the holder of a mark to end its run as cancelled; false if the mark is gone."""
+async def request_cancel(items: Items, mark: Mark) -> bool:
+    """Ask whoever holds the mark to end its run as cancelled; false if it is not as it was seen: look again."""
+    model = items.mark
+    as_seen = model.token.does_not_exist() if mark.token is None else model.token == mark.token
     try:
-        await requests.update(items.mark, pk, sk, [items.mark.cancelled.set(True)], items.mark.pk.exists())
+        await requests.update(model, mark.pk, mark.sk, [model.cancelled.set(True)], model.pk.exists() & as_seen)
     except ConditionFailedError:
         return False
     return True

@@ -261,8 +261,11 @@ async def convert(
     except TransactionFailedError as error:
         reply = await requests.get(items.run, run.pk, run.sk)
         stands = items.run.from_raw_data(reply["Item"]) if reply.get("Item") else None
-        if stands is None or stands.generation != run.generation:  # else it was our own write, its reply lost
-            raise LeaseLostError(marks.lost_message(mark)) from error
+        if stands is not None and stands.generation == run.generation:
+            return  # it was our own write, its reply lost
+        if stands is not None:  # the run had been turned already: this mark is the echo of an enqueue sent twice
+            await _ignoring_condition(requests.delete(items.mark, mark.pk, mark.sk, release))
+        raise LeaseLostError(marks.lost_message(mark)) from error
 
 
 async def _ignoring_condition(call: Call) -> None:

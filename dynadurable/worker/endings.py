@@ -13,17 +13,17 @@ from ..errors import InputRefusedError
 from ..model import codec, failure
 from ..model.failure import Failure
 from ..model.job import Job
-from ..storage import marks, runs
-from ..storage.births import place_of
-from ..storage.items import CANCELLED, DEAD, LIVE, SUCCEEDED, DeadLetter, Item, Items, Mark, Run
-from ..storage.keys import RUN_SORT_KEY, dead_partition, first_place, mark_sort_key, run_partition
+from ..storage import marks, requests, runs
+from ..storage.births import ENDED_SECONDS, place_of, promoted, ttl_seconds
+from ..storage.items import CANCELLED, DEAD, LIVE, SUCCEEDED, DeadLetter, Item, Mark, Run
+from ..storage.keys import dead_partition, mark_sort_key, page_sort_key, run_partition
 from .engine import Engine
 from .held import Held
 from .verdict import Bury, Cancel, HandBack, Later, LetGo, Succeed, TryAgain, Verdict
 
 MAX_RESULT_BYTES = 300_000
-ENDED_SECONDS = 86_400
-"""How long a run item that keeps no result stays after its end, so that its end can be told for a while."""
+INLINE_RESULT_BYTES = 4_096
+"""A larger result gets an item of its own, so that what else a run item may hold always fits beside it."""
 _MILLISECOND = timedelta(milliseconds=1)
 
 
@@ -88,10 +88,23 @@ async def _succeed(attempt: Attempt, value: Any) -> str:
         except InputRefusedError as error:  # the same body would return the same again: no further attempt
             await bury(attempt, _captured(attempt, error))
             return "dead"
-        changes.append(model.result.set(result))
+        changes.append(await _result_kept(attempt, run, result, ttl=ttl_seconds(now_ms, keep_seconds, run)))
     changes.append(model.ttl.set(ttl_seconds(now_ms, keep_seconds, run)))
     await runs.end(items, attempt.mark, attempt.run_key, changes, state=SUCCEEDED)
     return "succeeded"
+
+
+async def _result_kept(attempt: Attempt, run: Run, result: bytes, *, ttl: int) -> Action:
+    """What the run notes of its result: a small one itself, of a large one the page it was put into.
+
+    The page is put first, under this claim's own fence. Should the end not be recorded it is garbage, and expires.
+    """
+    items = attempt.engine.items
+    if len(result) <= INLINE_RESULT_BYTES:
+        return items.run.result.set(result)
+    key = page_sort_key(run.generation, int(attempt.mark.fence), "result")
+    await requests.put(items.page(pk=attempt.run_key, sk=key, body=result, ttl=ttl))
+    return items.run.result_page.set(key)
 
 
 async def _again(attempt: Attempt, *, due_ms: int, failed: Failure | None) -> None:
@@ -193,34 +206,6 @@ def _promoted(attempt: Attempt, *, due_ms: int, state: str) -> Run:
     run = promoted(engine.items, mark, attempt.held.run_id, generation, due_ms, state)
     run.cursor = attempt.held.cursor
     return run
-
-
-def promoted(items: Items, mark: Mark, run_id: str, generation: str, due_ms: int, state: str) -> Run:
-    """A run item with the content of a self-contained mark, naming its next mark."""
-    place = first_place(run_id)
-    assert place is not None, f"a self-contained mark's run id tells its place, {run_id!r} does not"
-    run: Run = items.run(
-        pk=run_partition(items.schema, run_id),
-        sk=RUN_SORT_KEY,
-        job=mark.job,
-        queue=place.queue,
-        shard=place.shard,
-        state=state,
-        input=mark.input,
-        generation=generation,
-        fence=int(mark.fence),
-        mark=mark_sort_key(due_ms, run_id, place=place_of(generation, 0)),
-        attempts=int(mark.attempt),
-        cursor=mark.cursor,
-        created_ms=int(mark.placed_ms or place.due_ms),
-    )
-    return run
-
-
-def ttl_seconds(now_ms: int, keep_seconds: int, run: Run) -> int:
-    """When an ended run may go, in whole epoch seconds: not before its key comes free."""
-    until_ms = int(run.unique_until_ms or 0)
-    return max(now_ms // 1000 + keep_seconds, -(-until_ms // 1000))
 
 
 def encode_failures(failures: Sequence[Failure]) -> bytes:
