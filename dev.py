@@ -83,12 +83,12 @@ DEMO = Environment(folder=".venv", constraints="constraints.txt", requirements=(
 FULL = Environment(
     folder=".venv",
     constraints="constraints.txt",
-    requirements=("-e", ".[cli,local,testing,cdk,demo,bench]", "--group", "dev"),
+    requirements=("-e", ".[cli,local,schedules,testing,cdk,demo,bench]", "--group", "dev"),
 )
 AIO = Environment(
     folder=".venv-aio",
     constraints="constraints-aio.txt",
-    requirements=("-e", ".[aio,cli,local,testing]", "--group", "dev-aio"),
+    requirements=("-e", ".[aio,cli,local,schedules,testing]", "--group", "dev-aio"),
 )
 
 

@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 
-from ..errors import ConfigurationError
 from .cron_fields import FIRST_YEAR, LAST_YEAR, CronFields, parse
 from .instant import check_aware
 from .slots import slots_between
@@ -51,10 +50,7 @@ class Cron:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_fields", parse(self.expression))
         object.__setattr__(self, "expression", " ".join(self.expression.split()))
-        try:
-            object.__setattr__(self, "_zone", load_zone(self.tz))
-        except TypeError:  # what cannot be looked up is no name
-            raise ConfigurationError(f"tz must be the name of a zone, not a {type(self.tz).__name__}") from None
+        object.__setattr__(self, "_zone", load_zone(self.tz))
 
     def next_after(self, instant: datetime) -> datetime | None:
         """The first slot after an instant, in UTC; ``None`` at the end of the calendar.

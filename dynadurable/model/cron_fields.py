@@ -45,7 +45,8 @@ class FieldRule:
     extras: str = ""
 
     def __str__(self) -> str:
-        return f"{self.least} to {self.most}, *, lists a,b, ranges a-b that do not wrap, and steps */n{self.extras}"
+        numbers = f"{self.least} to {self.most}"
+        return f"{numbers}, *, lists a,b, ranges a-b that do not wrap, steps */n, a-b/n, a/n{self.extras}"
 
 
 FIELDS = (
@@ -194,7 +195,7 @@ def _check_field(expression: str, rule: FieldRule, part: str) -> None:
             raise _refused(
                 expression, f"the step of {term!r} in the {rule.name} field must be from 1 to {rule.most - rule.least}"
             )
-        if slash and ("#" in base or base.upper().endswith(("L", "LW")) and base.upper() != "JUL"):
+        if slash and rule.name == "day-of-month" and base.upper() in {"L", "LW"}:
             raise _refused(expression, f"{base!r} in the {rule.name} field is one day and takes no step")
     alone = ["*"] * len(FIELDS)
     alone[FIELDS.index(rule)] = part

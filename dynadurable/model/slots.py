@@ -64,9 +64,10 @@ def due_slots(
         InputRefusedError: a naive datetime.
     """
     check_catch_up(catch_up)
+    check_aware(last_done, "last_done")
     assert limit >= 1
     newest = rule.latest_at_or_before(check_aware(now, "now"))
-    if newest is None or newest <= check_aware(last_done, "last_done"):
+    if newest is None or newest <= last_done:
         return Due(slots=(), last_done=last_done, next_slot=rule.next_after(max(now, last_done)), skipped=0)
     if catch_up == "all":
         slots = tuple(islice(slots_between(rule, last_done, now), limit))

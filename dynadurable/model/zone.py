@@ -20,7 +20,6 @@ _NOT_A_PLACE = frozenset({"localtime", "Factory", "posixrules"})
 _SECOND = timedelta(seconds=1)
 
 
-@functools.lru_cache(maxsize=1024)
 def load_zone(name: str) -> tzinfo:
     """The zone of an IANA name. ``UTC`` needs no zone database; every other name does.
 
@@ -38,7 +37,7 @@ def load_zone(name: str) -> tzinfo:
     # Asked of the list and not of the file system: that would also take "europe/berlin" on some machines and not on
     # others, and "localtime", which is whatever zone this machine is set to.
     if name not in known:
-        raise ConfigurationError(f"there is no time zone {name!r}{_hint(name, known)}")
+        raise ConfigurationError(f"there is no time zone {name!r:.80}{_hint(name, known)}")
     return zoneinfo.ZoneInfo(name)
 
 
