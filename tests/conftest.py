@@ -10,15 +10,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
-import boto3
-import botocore.config
 import pytest
 from moto import mock_aws
 
 from dynadurable.errors import ConfigurationError
 from dynadurable.local import LocalStore, StoreServer, find_ministack, find_roto
 from dynadurable.testing.moto import serialised_moto
-from tests.servers import ABILITIES, ServerMissingError, Store, find_dynalite
+from tests.servers import ABILITIES, ServerMissingError, Store, find_dynalite, make_client
 
 SERVER_FINDERS: dict[str, Callable[[], StoreServer]] = {
     "ministack": find_ministack,
@@ -27,9 +25,6 @@ SERVER_FINDERS: dict[str, Callable[[], StoreServer]] = {
 }
 SERVERS = tuple(SERVER_FINDERS)
 STORES = ("moto", *SERVERS)
-
-# Tests see each fault and each race once: the SDK's own retries are switched on only where they are what is tested.
-SINGLE_ATTEMPT = botocore.config.Config(retries={"total_max_attempts": 1}, max_pool_connections=64)
 
 
 class Servers:
@@ -74,10 +69,8 @@ def open_store(servers: Servers) -> Iterator[Callable[[str], Store]]:
                 }
             else:
                 kwargs = servers[name].client_kwargs()
-            client = boto3.session.Session().client("dynamodb", config=SINGLE_ATTEMPT, **kwargs)
-            store = Store(name=name, client=client, client_kwargs=kwargs, abilities=ABILITIES[name])
-            stack.callback(client.close)
-            stack.callback(store.drop_tables)
+            store = Store(name=name, client=make_client(kwargs), client_kwargs=kwargs, abilities=ABILITIES[name])
+            stack.callback(store.close)
             return store
 
         yield opened

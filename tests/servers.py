@@ -8,6 +8,7 @@ down in one place, here.
 from __future__ import annotations
 
 import fcntl
+import functools
 import hashlib
 import importlib.util
 import os
@@ -19,9 +20,13 @@ from pathlib import Path
 from time import sleep
 from typing import Any
 
+import boto3
+from botocore.config import Config
+
 from dynadurable.local import HOST, StoreServer
 
 HERE = Path(__file__).parent
+SINGLE_ATTEMPT = Config(retries={"total_max_attempts": 1}, max_pool_connections=64)
 INSTALL_SECONDS = 300
 TABLE_POLLS = 500
 
@@ -66,6 +71,7 @@ class Store:
     client_kwargs: dict[str, Any]
     abilities: Abilities
     tables: list[str] = field(default_factory=list)
+    clients: list[Any] = field(default_factory=list)
 
     @property
     def endpoint_url(self) -> str:
@@ -79,9 +85,28 @@ class Store:
         self.tables.append(name)
         return name
 
-    def drop_tables(self) -> None:
+    def new_client(self, config: Config | None = None) -> Any:
+        """A second client on the same store, closed after the test; ``config`` as for boto3."""
+        client = make_client(self.client_kwargs, config)
+        self.clients.append(client)
+        return client
+
+    def close(self) -> None:
         while self.tables:
             self.client.delete_table(TableName=self.tables.pop())
+        for client in (*self.clients, self.client):
+            client.close()
+
+
+@functools.cache
+def _session() -> Any:
+    """One for all: a session loads the service's description once, and that takes longer than most tests."""
+    return boto3.session.Session()
+
+
+def make_client(client_kwargs: dict[str, Any], config: Config | None = None) -> Any:
+    """A boto3 low-level client; by default each call is one attempt, so that a test sees every fault as it is."""
+    return _session().client("dynamodb", config=config or SINGLE_ATTEMPT, **client_kwargs)
 
 
 def create_plain_table(client: Any, name: str, *, pk: str = "pk", sk: str = "sk") -> None:

@@ -6,7 +6,6 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import boto3
 import botocore.exceptions
 import pytest
 from botocore.config import Config
@@ -31,8 +30,7 @@ def _count(store: Store, table: str) -> int:
 
 def _retrying_client(store: Store, mode: str) -> Any:
     retries: Any = {"total_max_attempts": 3, "mode": mode}
-    config = Config(retries=retries)
-    return boto3.session.Session().client("dynamodb", config=config, **store.client_kwargs)
+    return store.new_client(Config(retries=retries))
 
 
 def _put_requests(*names: str) -> list[dict[str, Any]]:
@@ -98,7 +96,6 @@ def test_the_sdk_retries_after_a_lost_reply_and_applies_it_twice(ministack: Stor
         _add(client, table)
     assert _count(ministack, table) == 2
     assert (plan.calls[0].attempts, plan.calls[0].arrived) == (2, 2)
-    client.close()
 
 
 @pytest.mark.parametrize("mode", ["legacy", "standard"])
@@ -117,7 +114,6 @@ def test_the_sdk_sees_a_fault_below_its_retries(
             _add(client, table)
     assert [(call.attempts, call.arrived) for call in plan.calls] == [(3, 1), (3, 0)]
     assert _count(ministack, table) == 1
-    client.close()
 
 
 def test_leftovers_are_not_written_and_are_named_in_the_reply(store: Store) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import boto3
 import botocore.exceptions
 import pytest
+from botocore.config import Config
 
 from dynadurable.testing.ledger import ledger
 from tests import faults
@@ -28,15 +27,11 @@ def _item(size: int, name: str = "one") -> dict[str, Any]:
 
 
 @pytest.fixture
-def reader(request: pytest.FixtureRequest) -> Iterator[Any]:
-    store: Store = next(
-        request.getfixturevalue(name)
-        for name in ("store", "server_store", "ministack", "dynalite", "moto_store")
-        if name in request.fixturenames
-    )
-    client = boto3.session.Session().client("dynamodb", **store.client_kwargs)
-    yield client
-    client.close()
+def reader(request: pytest.FixtureRequest) -> Any:
+    """A second client on the store that the test uses."""
+    names = ("store", "ministack", "dynalite")
+    used: Store = next(request.getfixturevalue(name) for name in names if name in request.fixturenames)
+    return used.new_client()
 
 
 def _grow(client: Any, table: str, size: int, **more: Any) -> Any:
@@ -258,13 +253,11 @@ def test_faults_are_counted_and_cost_nothing(moto_store: Store) -> None:
 @pytest.mark.server
 def test_each_retry_of_the_sdk_that_was_answered_costs(ministack: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.sleep", lambda _: None)  # the SDK's back-off
-    client = boto3.session.Session().client("dynamodb", **ministack.client_kwargs)
-    table = ministack.table()
+    client, table = ministack.new_client(Config()), ministack.table()
     with ledger(client) as cost, FaultPlan(client) as plan:
         plan.on("PutItem", faults.throttled())
         client.put_item(TableName=table, Item=_item(100))
     assert (cost.calls, len(cost.entries), cost.throttled, cost.write_units) == (1, 2, 1, 1)
-    client.close()
 
 
 def test_threads_are_counted_without_loss(moto_store: Store) -> None:
