@@ -89,6 +89,11 @@ class Poller:
         """The longest time between two polls, in seconds."""
         return self._max
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether the last poll stopped before the end of what is due in some shard, and found nothing until there."""
+        return any(shard.resume is not None for shards in self._shards.values() for shard in shards)
+
     def serves(self, queue: str) -> bool:
         """Whether this worker looks at that queue, and it is not paused as far as is known."""
         return queue in self._shards and queue not in self.paused
@@ -179,29 +184,29 @@ class Poller:
         if name in self.paused:
             return False
         horizon = min((last for _, last in runs if last is not None), default=None)
-        merged = sorted((candidate for run, _ in runs for candidate in run), key=lambda candidate: candidate.sk)
+        merged = sorted((candidate for run, _ in runs for candidate in run), key=_due_order)
         if horizon is not None:  # beyond the last item of a full page another shard may hold something earlier
-            merged = [candidate for candidate in merged if candidate.sk <= horizon]
+            merged = [candidate for candidate in merged if _due_order(candidate) <= horizon]
         with self._lock:
             shelf = self._shelves[name]
             shelf.candidates, shelf.filled_at = merged, now
         return bool(merged)
 
-    def _poll_shard(self, shard: Shard, now: float) -> tuple[list[Candidate], str | None]:
-        """What can be tried for, and the sort key of the last item seen if there may be more behind it."""
+    def _poll_shard(self, shard: Shard, now: float) -> tuple[list[Candidate], tuple[int, str] | None]:
+        """What can be tried for, and the place of the last item seen if there may be more behind it."""
         clock = self._engine.clock
         now_ms, free_before_ms = clock.now_ms(), clock.earliest_ms()
         found: list[Candidate] = []
         start: Mapping[str, Any] | None = None
         bulk = shard.found_last
-        last: str | None = None
+        last: tuple[int, str] | None = None
         for page_number in range(MAX_PAGES):
             page = self._engine.driver.run(
                 marks.poll(
                     self._engine.items,
                     queue=shard.queue,
                     shard=shard.number,
-                    limit=self._page_items if bulk else PROBE_ITEMS,
+                    limit=min(MAX_PAGE_ITEMS, self._page_items << page_number) if bulk else PROBE_ITEMS,
                     until_ms=now_ms if bulk else None,
                     start=start,
                 )
@@ -211,7 +216,7 @@ class Poller:
                 return [], None
             all_due = self._sort_out(page.candidates, found, now, now_ms, free_before_ms)
             start = page.next_start
-            last = page.candidates[-1].sk if page.candidates else last
+            last = _due_order(page.candidates[-1]) if page.candidates else last
             if start is None or not all_due:
                 shard.resume, shard.found_last = None, bool(found)
                 return found, None
@@ -267,3 +272,8 @@ class Poller:
                         "queue %r has marks in shard %d, beyond its %d shards", queue.name, number, queue.shards
                     )
                     known.append(Shard(queue.name, number))
+
+
+def _due_order(candidate: Candidate) -> tuple[int, str]:
+    """By due time, then in the order of enqueueing: a run id without a key ends in its unique, growing part."""
+    return candidate.due_ms, candidate.run_id.rpartition("~")[2]

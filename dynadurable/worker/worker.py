@@ -103,7 +103,7 @@ class Worker:
                 if give_up_at is not None and clock.monotonic() >= give_up_at:
                     break
                 wait = self._step()
-                if wait > 0 and self._is_idle() and not self._poller.poll():
+                if wait > 0 and self._is_idle() and not self._poller.poll() and not self._poller.unfinished:
                     break
                 self._sleep(0.0 if self._is_idle() else min(wait, SIGNAL_WAIT_SECONDS))
             report = self.stop(hurry=hurry)
