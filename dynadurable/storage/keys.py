@@ -157,7 +157,7 @@ def first_place(run_id: str) -> FirstPlace | None:
     """Where to find the first mark of that run; ``None`` for a keyed run.
 
     >>> first_place("trench~2~mzx0c5c00~01hf7yatg00123456789ab")
-    FirstPlace(queue='trench', shard=2, due_ms=64858604544000)
+    FirstPlace(queue='trench', shard=2, due_ms=64879017928704)
     """
     match = _PLAIN_ID.fullmatch(run_id)
     if match is None:
