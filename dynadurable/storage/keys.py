@@ -84,6 +84,11 @@ def run_partition(schema: TableSchema, run_id: str) -> str:
     return partition(schema, "run", run_id)
 
 
+def workers_partition(schema: TableSchema) -> str:
+    """One for all workers: they are few, and write once a minute."""
+    return f"{escape(schema.prefix)}workers"
+
+
 def mark_sort_key(due_ms: int, run_id: str, *, place: str = "") -> str:
     """Fixed-width due time, so that text order is due order; ``place`` tells a run's later marks apart.
 

@@ -56,6 +56,7 @@ def query(
     consistent: bool = False,
     fields: Sequence[str] = (),
     backwards: bool = False,
+    count_only: bool = False,
 ) -> Call:
     """Query: one page of at most ``limit`` items; ``fields`` are attribute names as stored."""
     names: dict[str, str] = {}
@@ -69,6 +70,8 @@ def query(
     }
     if fields:
         params["ProjectionExpression"] = ", ".join(_placeholder(names, field) for field in fields)
+    if count_only:
+        params["Select"] = "COUNT"
     if start:
         params["ExclusiveStartKey"] = dict(start)
     params["ExpressionAttributeNames"] = {placeholder: name for name, placeholder in names.items()}

@@ -23,7 +23,7 @@ from pynamodb.expressions.update import Action
 from ..errors import ConditionFailedError, KeyConflictError, LeaseLostError, TransactionFailedError
 from . import marks, requests
 from .call import Call
-from .items import LIVE, DeadLetter, Item, Items, Mark, Run
+from .items import DEAD, LIVE, DeadLetter, Item, Items, Mark, Run
 from .keys import RUN_SORT_KEY, queue_partition, run_partition
 
 GRACE_MS = 600_000
@@ -177,11 +177,14 @@ async def move(items: Items, mark: Mark, run_key: str, changes: Sequence[Action]
     The new mark is never put before the run names it: a quick worker would delete it as a stray.
 
     Raises:
-        LeaseLostError: the run has another holder; nothing was changed.
+        LeaseLostError: the run has another holder, or was cancelled meanwhile; nothing was changed.
     """
     model = items.run
     actions = [*changes, model.mark.set(due_sort_key), model.fence.set(mark.fence), model.rev.set(model.rev + 1)]
-    run = await update_held(items, mark, run_key, actions, applied=lambda stands: stands.mark == due_sort_key)
+    only_if = model.cancelled.does_not_exist()  # else the wish would lie unseen until the new mark comes due
+    run = await update_held(
+        items, mark, run_key, actions, applied=lambda stands: stands.mark == due_sort_key, only_if=only_if
+    )
     await marks.place(items, pointer_to(items, run))
     await marks.drop(items, mark)
     return run
@@ -199,11 +202,14 @@ async def end(
     """End the run, then do what its end owes, then delete its mark.
 
     Raises:
-        LeaseLostError: the run has another holder; nothing was changed.
+        LeaseLostError: the run has another holder, or is to die and was cancelled meanwhile; nothing was changed.
     """
     model = items.run
     actions = [*changes, model.state.set(state), model.fence.set(mark.fence), model.rev.set(model.rev + 1)]
-    run = await update_held(items, mark, run_key, actions, applied=lambda stands: stands.state == state)
+    only_if = model.cancelled.does_not_exist() if state == DEAD else None
+    run = await update_held(
+        items, mark, run_key, actions, applied=lambda stands: stands.state == state, only_if=only_if
+    )
     if dead_letter is not None:
         await requests.put(dead_letter)
     await marks.drop(items, mark)
@@ -211,11 +217,18 @@ async def end(
 
 
 async def update_held(
-    items: Items, mark: Mark, run_key: str, actions: Sequence[Action], *, applied: Callable[[Run], bool]
+    items: Items,
+    mark: Mark,
+    run_key: str,
+    actions: Sequence[Action],
+    *,
+    applied: Callable[[Run], bool],
+    only_if: Condition | None = None,
 ) -> Run:
     """A holder's conditional update; ``applied`` recognises this very change where a reply was lost."""
     model = items.run
-    condition = held_run(items, mark)
+    held = held_run(items, mark)
+    condition = held if only_if is None else held & only_if
     try:
         reply = await requests.update(model, run_key, RUN_SORT_KEY, actions, condition, returning="ALL_NEW")
     except ConditionFailedError as error:

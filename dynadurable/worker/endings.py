@@ -9,7 +9,7 @@ from typing import Any
 
 from pynamodb.expressions.update import Action
 
-from ..errors import InputRefusedError
+from ..errors import InputRefusedError, LeaseLostError
 from ..model import codec, failure
 from ..model.failure import Failure
 from ..model.job import Job
@@ -46,9 +46,31 @@ class Attempt:
 async def carry_out(attempt: Attempt, verdict: Verdict) -> str:
     """Write the end of an attempt; gives the event that it was.
 
+    A run that was cancelled before it could be told so is not tried again and does not die: it ends as cancelled.
+
     Raises:
         LeaseLostError: the run is somebody else's; nothing was written.
     """
+    try:
+        return await _carry_out(attempt, verdict)
+    except LeaseLostError:
+        if isinstance(verdict, Cancel) or not await _was_cancelled(attempt):
+            raise
+    await _cancel(attempt)
+    return "cancelled"
+
+
+async def _was_cancelled(attempt: Attempt) -> bool:
+    """Whether a write of ours was refused for that reason alone: we still hold the mark, and it or the run says so."""
+    items, mark = attempt.engine.items, attempt.mark
+    stands = await marks.read(items, mark.pk, mark.sk)
+    if stands is None or stands.token != mark.token:
+        return False
+    run = None if attempt.run is None else await runs.read(items, attempt.held.run_id)
+    return bool(stands.cancelled or (run is not None and run.cancelled))
+
+
+async def _carry_out(attempt: Attempt, verdict: Verdict) -> str:
     match verdict:
         case Succeed(value=value):
             return await _succeed(attempt, value)
@@ -189,14 +211,10 @@ async def _end(attempt: Attempt, ended: Run, facts: dict[str, Any], *, state: st
 
 async def _convert(attempt: Attempt, run: Run, *others: Item) -> None:
     items = attempt.engine.items
-    await runs.convert(
-        items,
-        attempt.mark,
-        run,
-        others,
-        release=marks.held_by(items, attempt.mark),
-        token=run.generation,
-    )
+    release = marks.held_by(items, attempt.mark)
+    if run.state != CANCELLED:
+        release = release & items.mark.cancelled.does_not_exist()
+    await runs.convert(items, attempt.mark, run, others, release=release, token=run.generation)
 
 
 def _promoted(attempt: Attempt, *, due_ms: int, state: str) -> Run:
