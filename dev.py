@@ -37,10 +37,10 @@ NO_TESTS_RAN = 5
 
 
 class CommandFailedError(Exception):
-    """A program ended with an exit code other than 0."""
+    """Something that was run did not succeed; ``code`` is what to exit with."""
 
-    def __init__(self, command: list[str], code: int) -> None:
-        super().__init__(f"exit code {code} from: {' '.join(command)}")
+    def __init__(self, message: str, code: int = 1) -> None:
+        super().__init__(message)
         self.code = code
 
 
@@ -173,7 +173,7 @@ def check(_: list[str]) -> None:
         if subprocess.run(command, cwd=HERE, env=environ(), check=False).returncode != 0:
             failed.append(name)
     if failed:
-        raise CommandFailedError(failed, 1)
+        raise CommandFailedError(", ".join(failed))
 
 
 def test(arguments: list[str]) -> None:
@@ -282,7 +282,7 @@ def run(*command: str | Path) -> None:
     words = [str(word) for word in command]
     code = subprocess.run(words, cwd=HERE, env=environ(), check=False).returncode
     if code != 0:
-        raise CommandFailedError(words, code)
+        raise CommandFailedError(f"exit code {code} from: {' '.join(words)}", code)
 
 
 def say(what: str) -> None:
@@ -302,7 +302,7 @@ def main() -> None:
     try:
         COMMANDS[name](arguments)
     except CommandFailedError as error:
-        say(str(error))
+        say(f"failed: {error}")
         sys.exit(error.code)
     except KeyboardInterrupt:
         sys.exit(130)

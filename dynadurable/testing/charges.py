@@ -48,14 +48,17 @@ FREE = Charge()
 class Sizes(Protocol):
     """What is known about the bytes of items; 0 is an item that is not there, ``None`` is "not known"."""
 
-    def before(self, table: str, key_or_item: Raw) -> int | None:
-        """The bytes of an item as the request found it."""
+    def before(self, table: str, target: Raw) -> int | None:
+        """The bytes of an item, named by its key or by what was put, as the request found it."""
+        ...
 
-    def after(self, table: str, key_or_item: Raw) -> int | None:
+    def after(self, table: str, target: Raw) -> int | None:
         """The bytes of an item as the request left it; only where that was looked up."""
+        ...
 
     def page(self, operation: str, params: Raw) -> int | None:
         """The bytes that a Query or Scan read before it filtered; only where that was looked up."""
+        ...
 
 
 def size_of(item: Raw | None) -> int:
