@@ -113,6 +113,7 @@ def test_a_worker_that_lost_its_lease_tells_the_body_and_writes_nothing_more(
     with pytest.raises(KeyboardInterrupt):
         quick.worker(name="quick", concurrency=1).drain()
     before = items_in(quick)
+    owner.engine.stopping.set()  # it shall not begin again what the other has handed back
     taken.set()
     thread.join(30)
     assert isinstance(seen["error"], LeaseLostError)
