@@ -158,11 +158,7 @@ def test_a_lease_is_compared_in_the_unit_it_is_stored_in(make_app: Callable[...,
         raise SystemExit(3)
 
     app.enqueue(work)
-    (candidate,) = [
-        found
-        for shard in range(4)
-        for found in app.driver.run(_poll(app, shard)).candidates
-    ]
+    (candidate,) = [found for shard in range(4) for found in app.driver.run(_poll(app, shard)).candidates]
     start = clock.monotonic()
     for wait in (0.0, 1.4, 0.2):
         clock.advance(timedelta(seconds=wait))

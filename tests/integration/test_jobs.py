@@ -265,7 +265,7 @@ def test_an_unknown_job_stays_pending_with_one_warning(
     new.enqueue(billing_2)
     worker = old.worker()
     for _ in range(3):
-        worker._poller.poll()  # noqa: SLF001 - three looks of one worker
+        worker._poller.poll()
     drain(old)
     (mark,) = items_in(old)
     assert "dd_token" not in mark
