@@ -1,6 +1,7 @@
 """Durable background work on the one DynamoDB table you already have."""
 
-from .app import App, TransactItems
+from .aio import AioApp
+from .app import App
 from .errors import (
     ConfigurationError,
     DynadurableError,
@@ -18,15 +19,22 @@ from .errors import (
     Snooze,
 )
 from .fan_out import fan_out, iterable_pages, paginator_pages, query_pages
-from .handle import RunHandle
-from .model.job import Job
+from .handle import AioRunHandle, RunHandle, TransactItems
+from .model.job import AsyncJob, Job
 from .model.queue import Queue
 from .model.retry import Retry
 from .worker.context import JobContext
+from .worker.context_aio import AsyncJobContext
 from .worker.worker import Worker
+from .worker.worker_aio import AioWorker
 
 __all__ = [
+    "AioApp",
+    "AioRunHandle",
+    "AioWorker",
     "App",
+    "AsyncJob",
+    "AsyncJobContext",
     "ConfigurationError",
     "DynadurableError",
     "Fail",

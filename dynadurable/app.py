@@ -2,48 +2,47 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import timedelta
+from functools import cached_property
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
+from .aio import AioApp
 from .clock import Clock, SystemClock
 from .drivers.boto3 import Boto3Driver
 from .drivers.clients import Clients, ClientSettings
-from .errors import ConfigurationError, DynadurableError
-from .handle import RunHandle
+from .drivers.loops import LoopDrivers
+from .handle import RunHandle, TransactItems
 from .model import job as jobs
-from .model.job import DEFAULT_QUEUE, Job
+from .model.job import DEFAULT_QUEUE, AsyncJob, Job
 from .model.queue import Queue
 from .model.registry import Registry
 from .model.retry import Retry
 from .operations import Operations
-from .storage import table
 from .storage.items import Items, bind
 from .storage.keys import check_name
 from .storage.schema import TableSchema
-from .worker.attempt import Attempts
 from .worker.context import ContextBase, JobContext
-from .worker.engine import DEFAULT_GRACE, DEFAULT_LEASE, Engine, Hook
-from .worker.lane import Lane, ThreadLane
-from .worker.poller import MAX_INTERVAL, MIN_INTERVAL, Poller
+from .worker.context_aio import AsyncJobContext
+from .worker.crew import DEFAULT_ASYNC_CONCURRENCY, DEFAULT_CONCURRENCY, DEFAULT_POLL, WorkerSettings
+from .worker.engine import DEFAULT_GRACE, DEFAULT_LEASE, Hook
 from .worker.worker import Worker
 
 Params = ParamSpec("Params")
 Returned = TypeVar("Returned")
-
-MIN_LEASE = timedelta(seconds=1)
-CREATE_TABLE_SECONDS = 60.0
 
 
 class App:
     """Durable background work on one DynamoDB table.
 
     ``table`` is its name. How DynamoDB is reached: ``client`` (a boto3 DynamoDB client), ``session``, or ``region`` and
-    ``endpoint_url``, else boto3's usual sources. ``partition_key``, ``sort_key``, ``ttl`` and ``prefix`` fit the app
-    into a table that exists. ``build`` is the version of your code, noted with each failure (default: the environment
-    variable ``DYNADURABLE_BUILD``). Nothing is sent before the first call.
+    ``endpoint_url``, else boto3's usual sources; ``aio_client`` and ``aio_session`` (of aioboto3 or aiobotocore) are
+    the same for ``app.aio``, and such a client belongs to the event loop it was made on. ``partition_key``,
+    ``sort_key``, ``ttl`` and ``prefix`` fit the app into a table that exists. ``build`` is the version of your code,
+    noted with each failure (default: the environment variable ``DYNADURABLE_BUILD``). Nothing is sent before the first
+    call.
 
     >>> app = App("krabber")
     >>> @app.job(queue="trench", retry=Retry(max_attempts=8))
@@ -61,6 +60,8 @@ class App:
         session: Any = None,
         region: str | None = None,
         endpoint_url: str | None = None,
+        aio_client: Any = None,
+        aio_session: Any = None,
         partition_key: str = "pk",
         sort_key: str = "sk",
         ttl: str | None = "ttl",
@@ -76,15 +77,34 @@ class App:
         self.clock: Clock = clock or SystemClock()
         self.registry = Registry()
         self._clients = Clients(
-            ClientSettings(client=client, session=session, region=region, endpoint_url=endpoint_url)
+            ClientSettings(
+                client=client,
+                session=session,
+                region=region,
+                endpoint_url=endpoint_url,
+                aio_client=aio_client,
+                aio_session=aio_session,
+            )
         )
         self.driver = Boto3Driver(self._clients.get, self.clock)
+        self.loops = LoopDrivers(self._clients.settings, self.driver, self.clock)
         self.operations = Operations(self.items, self.clock, self.registry, queues, build=self.build)
+
+    @cached_property
+    def aio(self) -> AioApp:
+        """The same for event loops: ``await app.aio.enqueue(...)``, ``async with app.aio.worker(): ...``."""
+        return AioApp(self)
 
     # --- define -----------------------------------------------------------------------------------
 
     @overload
+    def job(
+        self, function: Callable[Concatenate[AsyncJobContext, Params], Coroutine[Any, Any, Returned]], /
+    ) -> AsyncJob[Params, Returned]: ...
+    @overload
     def job(self, function: Callable[Concatenate[JobContext, Params], Returned], /) -> Job[Params, Returned]: ...
+    @overload
+    def job(self, function: Callable[Params, Coroutine[Any, Any, Returned]], /) -> AsyncJob[Params, Returned]: ...
     @overload
     def job(self, function: Callable[Params, Returned], /) -> Job[Params, Returned]: ...
     @overload
@@ -113,19 +133,21 @@ class App:
 
         ``name`` stands in the table (default: the function's name). ``retry`` says how often it is tried.
         ``keep_result``: keep what it returns so long. ``keep_failed``: forget a dead letter after so long (default:
-        never). The first parameter may be a ``JobContext``.
+        never). The first parameter may be a ``JobContext``, of an ``async def`` an ``AsyncJobContext``.
 
         Raises:
             ConfigurationError: a name that is taken or cannot be used, or not a plain function.
         """
 
         def decorate(function: Callable[..., Any]) -> Job[Any, Any]:
+            is_async = inspect.iscoroutinefunction(function)
             made = jobs.define(
                 function,
                 name=name,
                 queue=check_name("a queue's name", queue),
                 retry=retry or Retry(),
-                context_types=(ContextBase, JobContext),
+                context_types=(ContextBase, AsyncJobContext if is_async else JobContext),
+                wrong_contexts=(JobContext if is_async else AsyncJobContext,),
                 keep_result=keep_result,
                 keep_failed=keep_failed,
             )
@@ -177,58 +199,35 @@ class App:
         self,
         *,
         queues: Sequence[str] | None = None,
-        concurrency: int = 10,
+        concurrency: int = DEFAULT_CONCURRENCY,
+        async_concurrency: int = DEFAULT_ASYNC_CONCURRENCY,
         lease: timedelta = DEFAULT_LEASE,
         grace: timedelta = DEFAULT_GRACE,
         name: str | None = None,
         hook: Hook | None = None,
-        poll: tuple[timedelta, timedelta] = (MIN_INTERVAL, MAX_INTERVAL),
+        poll: tuple[timedelta, timedelta] = DEFAULT_POLL,
     ) -> Worker:
         """A worker for these queues (default: the queues of all jobs defined so far), in order of priority.
 
-        ``concurrency``: bodies at once. ``lease``: how soon after a crash others take over; it is renewed while a body
-        runs. ``grace``: how long bodies may go on after a stop. ``poll``: shortest and longest time between two looks.
+        ``concurrency`` and ``async_concurrency``: bodies of ``def`` and of ``async def`` jobs at once, on threads and
+        on an event loop in a thread of its own. ``lease``: how soon after a crash others take over; it is renewed
+        while a body runs. ``grace``: how long bodies may go on after a stop. ``poll``: shortest and longest time
+        between two looks.
         ``hook(event, job, run_id)`` is told of each event, see ``EVENTS``.
 
         Raises:
             ConfigurationError: no queue to serve, or settings that cannot be used.
         """
-        names = list(queues) if queues is not None else sorted({job.queue for job in self.registry.jobs()})
-        if not names:
-            raise ConfigurationError("there is nothing to work on: define a job with @app.job, or name queues=")
-        if lease < MIN_LEASE:
-            raise ConfigurationError(
-                f"lease must be at least {MIN_LEASE}, so that it can be renewed in time, not {lease}"
-            )
-        engine = Engine(
-            items=self.items,
-            driver=self.driver,
-            clock=self.clock,
-            ids=self.operations.ids,
-            registry=self.registry,
-            worker_id=name or f"{socket.gethostname()}-{os.getpid()}",
-            build=self.build,
-            lease_seconds=lease.total_seconds(),
+        settings = WorkerSettings(
+            concurrency=concurrency,
+            async_concurrency=async_concurrency,
+            lease=lease,
+            grace=grace,
+            name=name,
             hook=hook,
+            poll=poll,
         )
-        poller = Poller(engine, [self.operations.queue(queue) for queue in names], intervals=poll)
-
-        def lanes(worker: Worker) -> Sequence[Lane]:
-            attempts = Attempts(engine, JobContext)
-            return [
-                ThreadLane(
-                    engine,
-                    attempts,
-                    concurrency=concurrency,
-                    on_done=worker.on_done,
-                    on_fatal=worker.on_fatal,
-                    more=worker.more,
-                )
-            ]
-
-        worker = Worker(engine, poller, lanes, grace=grace)
-        self.operations.workers.append(worker)
-        return worker
+        return self.operations.hire(queues, settings, self.driver, self.loops)[0]
 
     # --- the table --------------------------------------------------------------------------------
 
@@ -238,14 +237,7 @@ class App:
         Raises:
             TableSchemaError: it exists with other keys.
         """
-        created = self.driver.run(table.create(self.items))
-        end = self.clock.monotonic() + CREATE_TABLE_SECONDS
-        while not self.driver.run(table.is_active(self.items)):
-            if self.clock.monotonic() > end:
-                raise DynadurableError(f"table {self.schema.table!r} did not become active in {CREATE_TABLE_SECONDS} s")
-            self.clock.sleep(0.2)
-        self.driver.run(table.switch_ttl_on(self.items))
-        return created
+        return self.driver.run(self.operations.create_table())
 
     def check_table(self) -> None:
         """Whether the table is there, has the right keys, and may be read.
@@ -253,22 +245,20 @@ class App:
         Raises:
             TableMissingError, TableSchemaError, PermissionMissingError: each names the remedy.
         """
-        self.driver.run(table.check(self.items))
-
-
-class TransactItems(list[dict[str, Any]]):
-    """Elements for ``transact_write_items``, and the id of the run that they are."""
-
-    def __init__(self, run_id: str, elements: list[dict[str, Any]]) -> None:
-        super().__init__(elements)
-        self.run_id = run_id
+        self.driver.run(self.operations.check_table())
 
 
 class JobDecorator:
     """What ``@app.job(...)`` gives; spelled out for type checkers."""
 
     @overload
+    def __call__(
+        self, function: Callable[Concatenate[AsyncJobContext, Params], Coroutine[Any, Any, Returned]], /
+    ) -> AsyncJob[Params, Returned]: ...
+    @overload
     def __call__(self, function: Callable[Concatenate[JobContext, Params], Returned], /) -> Job[Params, Returned]: ...
+    @overload
+    def __call__(self, function: Callable[Params, Coroutine[Any, Any, Returned]], /) -> AsyncJob[Params, Returned]: ...
     @overload
     def __call__(self, function: Callable[Params, Returned], /) -> Job[Params, Returned]: ...
     def __call__(self, _function: Callable[..., Any], /) -> Any:

@@ -16,6 +16,7 @@ DynadurableError
 ├── EnqueueIncompleteError        some runs of a bulk enqueue were not stored
 ├── LeaseLostError                somebody else holds the lease now; this holder writes nothing more
 │   └── LeaseBusyError            the lease is held by another owner
+├── BodyCancelledError            an async body was cancelled, but not by its worker
 ├── RunError                      what asking for a run's result may say
 │   ├── RunUnknownError           no such run, or it ended without keeping a result
 │   ├── RunExpiredError           its result was kept and the time is over
@@ -180,6 +181,17 @@ class LeaseBusyError(LeaseLostError):
 
 
 # --- asking for a run -----------------------------------------------------------------------------
+
+
+class BodyCancelledError(DynadurableError):
+    """Something inside an ``async def`` body was cancelled, and not by its worker: the attempt has failed."""
+
+    def __init__(self, job: str) -> None:
+        self.job = job
+        super().__init__(
+            f"job {job!r} ended with CancelledError although nobody cancelled it: a task or scope inside it was "
+            "cancelled and the error let through; catch it where it is meant"
+        )
 
 
 class RunError(DynadurableError):

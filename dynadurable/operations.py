@@ -8,18 +8,24 @@ from datetime import timedelta
 from typing import Any
 
 from .clock import Clock, UniqueIds
-from .errors import ConfigurationError
+from .drivers.boto3 import Boto3Driver
+from .drivers.loops import LoopDrivers
+from .errors import ConfigurationError, DynadurableError, KeyConflictError
 from .model import codec, instant
 from .model.job import Job
 from .model.queue import DEFAULT_SHARDS, Queue
 from .model.registry import Registry
-from .storage import births, marks, requests, runs
+from .storage import births, marks, requests, runs, table
 from .storage.births import Birth, Newborn
+from .storage.call import Pause
 from .storage.items import Items
 from .storage.keys import check_name
+from .worker.crew import Parts, WorkerSettings, make_worker
 from .worker.lane import Lane
+from .worker.loop_lane import LoopLane
 from .worker.worker import Worker
 
+CREATE_TABLE_SECONDS = 60.0
 MAX_INPUT_BYTES = 300_000
 INLINE_INPUT_BYTES = 4_096
 """A larger input goes into a run item: each write of a mark is billed by the mark's whole size."""
@@ -43,6 +49,10 @@ class Operations:
         """The queue of that name, as declared or with the default number of shards."""
         return self._queues.get(name) or Queue(name=check_name("a queue's name", name), shards=DEFAULT_SHARDS)
 
+    def known_queues(self) -> list[str]:
+        """The queues that were declared here or that a job defined here goes to."""
+        return sorted({*self._queues, *(job.queue for job in self.registry.jobs())})
+
     # --- enqueue ----------------------------------------------------------------------------------
 
     async def enqueue(self, job: Job[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
@@ -54,9 +64,10 @@ class Operations:
             if worker is not None:
                 self._claim_at_birth(born, worker)
             created = await self._start(birth, born, sent)
-        except BaseException:
-            if lane is not None:
-                lane.cancel_reservation()
+        except BaseException as error:
+            if worker is not None and lane is not None:
+                refused = isinstance(error, (ConfigurationError, KeyConflictError))
+                worker.give_up(lane, None if refused else born.mark)
             raise
         if worker is not None and lane is not None:
             if created:
@@ -104,6 +115,26 @@ class Operations:
 
     # --- local workers ----------------------------------------------------------------------------
 
+    def hire(
+        self, queues: Sequence[str] | None, settings: WorkerSettings, driver: Boto3Driver, loops: LoopDrivers
+    ) -> tuple[Worker, LoopLane]:
+        """A worker for these queues, or for those of all jobs; and its lane for ``async def`` bodies."""
+        names = list(queues) if queues is not None else sorted({job.queue for job in self.registry.jobs()})
+        if not names:
+            raise ConfigurationError("there is nothing to work on: define a job with @app.job, or name queues=")
+        parts = Parts(
+            items=self.items,
+            driver=driver,
+            loops=loops,
+            clock=self.clock,
+            ids=self.ids,
+            registry=self.registry,
+            build=self.build,
+        )
+        worker, lane = make_worker(parts, [self.queue(name) for name in names], settings)
+        self.workers.append(worker)
+        return worker, lane
+
     def wake(self) -> None:
         """Workers in this process look at once."""
         for worker in self.workers:
@@ -126,6 +157,24 @@ class Operations:
         mark.attempt = int(mark.attempt) + 1
         mark.lease_until_ms = engine.lease_until_ms()
         mark.worker = engine.worker_id
+
+    # --- the table --------------------------------------------------------------------------------
+
+    async def create_table(self) -> bool:
+        """Create the table, and wait until it can be used; false if it was there already."""
+        created = await table.create(self.items)
+        end = self.clock.monotonic() + CREATE_TABLE_SECONDS
+        while not await table.is_active(self.items):
+            if self.clock.monotonic() > end:
+                name = self.items.schema.table
+                raise DynadurableError(f"table {name!r} did not become active in {CREATE_TABLE_SECONDS} s")
+            await Pause(0.2, self.clock)
+        await table.switch_ttl_on(self.items)
+        return created
+
+    async def check_table(self) -> None:
+        """Raises what is wrong with the table, or with the permissions on it."""
+        await table.check(self.items)
 
     # --- making runs ------------------------------------------------------------------------------
 

@@ -1,27 +1,20 @@
-"""Steps plans on an event loop, through one of two transports: an aioboto3 client, or boto3 on a few threads."""
+"""Steps plans on an event loop."""
 
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 from ..clock import Clock
-from ..storage.call import Call, Plan, Response
-from .boto3 import Boto3Driver, method_name
+from ..storage.call import Call, Plan, Response, Several, Work
 from .retries import Tries
+from .transports import Transport
 
 Result = TypeVar("Result")
 
-
-class Transport(Protocol):
-    """Sends one request, once."""
-
-    async def send(self, call: Call) -> Response:
-        """The reply. Raises botocore's errors."""
-
-    async def close(self) -> None:
-        """Let go of connections and threads. May be called twice."""
+CANCEL_SECONDS = 2.0
+"""How long, after a cancellation, a request that must be known about is tried again."""
 
 
 class AioDriver:
@@ -32,73 +25,164 @@ class AioDriver:
         self._clock = clock
 
     async def run(self, plan: Plan[Result], *, give_up_at: float | None = None) -> Result:
-        """The plan's result; see ``Boto3Driver.run``."""
-        try:
-            step = plan.send(None)
-            while True:
+        """The plan's result; see ``Boto3Driver.run``. A cancellation ends the request under way at once."""
+
+        async def send(call: Call) -> Response:
+            return await self.send(call, give_up_at=give_up_at)
+
+        async def perform(work: Work) -> Any:
+            return await _perform(work, self.run)
+
+        return await _stepped(plan, send, perform)
+
+    async def see_through(self, plan: Plan[Result], *, give_up_at: float | None = None) -> Result:
+        """The plan's result, for plans that hold something: a cancellation never leaves a request's outcome unknown.
+
+        It waits for the reply of the request under way (for ``CANCEL_SECONDS`` at most), reaches the plan where that
+        next performs some work, and is raised at the end if the plan performed none. A second cancellation does not
+        wait.
+        """
+        waiting = _Uncut(self, self._transport, self._clock, give_up_at)
+        result = await _stepped(plan, waiting.send, waiting.perform)
+        if waiting.cancellation is not None:
+            raise waiting.cancellation
+        return result
+
+    async def _do(self, step: Call | Work, give_up_at: float | None) -> Any:
+        if isinstance(step, Call):
+            return await self.send(step, give_up_at=give_up_at)
+        return await (self._side_by_side(step) if isinstance(step, Several) else step.perform_async())
+
+    async def _side_by_side(self, several: Several) -> list[Any]:
+        gate = asyncio.Semaphore(several.limit)
+
+        async def settled(plan: Plan[Any]) -> Any:
+            async with gate:
                 try:
-                    if isinstance(step, Call):
-                        reply: Any = await self.send(step, give_up_at=give_up_at)
-                    else:
-                        reply = await step.perform_async()
-                except BaseException as error:  # noqa: BLE001 - the plan decides, also about a cancellation
-                    step = plan.throw(error)
-                else:
-                    step = plan.send(reply)
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]
+                    return await self.run(plan)
+                except Exception as error:  # noqa: BLE001 - handed to the plan that asked, which decides
+                    return error
+
+        try:
+            return list(await asyncio.gather(*map(settled, several.plans)))
         finally:
-            plan.close()
+            several.close()
 
     async def send(self, call: Call, *, give_up_at: float | None = None) -> Response:
         """One request with its retries."""
         tries = Tries(call=call, give_up_at=give_up_at)
         while True:
-            sent = self._clock.monotonic()
-            try:
-                reply = await self._transport.send(tries.call)
-            except Exception as error:  # noqa: BLE001 - what is not botocore's is raised again
-                delay: float | None = tries.delay_after(error, now=self._clock.monotonic())
-            else:
-                headers = reply.get("ResponseMetadata", {}).get("HTTPHeaders", {})
-                self._clock.observe(sent=sent, received=self._clock.monotonic(), date=headers.get("date"))
-                delay = tries.leftovers(reply, now=self._clock.monotonic())
-                if delay is None:
-                    return reply
-            await asyncio.sleep(delay or 0.0)
+            delay = await _try(self._transport.send(tries.call), tries, self._clock)
+            if isinstance(delay, dict):
+                return delay
+            await asyncio.sleep(delay)
 
     async def close(self) -> None:
         """Close the transport. May be called twice."""
         await self._transport.close()
 
 
-class ClientTransport:
-    """A low-level client of aioboto3 or plain aiobotocore."""
+async def _stepped(
+    plan: Plan[Result], send: Callable[[Call], Awaitable[Response]], perform: Callable[[Work], Awaitable[Any]]
+) -> Result:
+    try:
+        step = plan.send(None)
+        while True:
+            try:
+                reply = await send(step) if isinstance(step, Call) else await perform(step)
+            except BaseException as error:  # noqa: BLE001 - the plan decides, also about a cancellation
+                step = plan.throw(error)
+            else:
+                step = plan.send(reply)
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]
+    finally:
+        plan.close()
 
-    def __init__(self, client: Any, *, exit_stack: Any = None) -> None:
-        self._client = client
-        self._exit_stack = exit_stack
 
-    async def send(self, call: Call) -> Response:
-        reply: Response = await getattr(self._client, method_name(call.operation))(**call.params)
-        return reply
-
-    async def close(self) -> None:
-        stack, self._exit_stack = self._exit_stack, None
-        if stack is not None:
-            await stack.aclose()
+async def _perform(work: Work, run: Callable[[Plan[Any]], Awaitable[Any]]) -> Any:
+    return await _side_by_side(work, run) if isinstance(work, Several) else await work.perform_async()
 
 
-class ThreadTransport:
-    """boto3 on a bounded pool of threads: for those who have no aioboto3."""
+async def _side_by_side(several: Several, run: Callable[[Plan[Any]], Awaitable[Any]]) -> list[Any]:
+    free = asyncio.Semaphore(several.limit)
 
-    def __init__(self, driver: Boto3Driver, *, threads: int) -> None:
+    async def settled(plan: Plan[Any]) -> Any:
+        async with free:
+            try:
+                return await run(plan)
+            except Exception as error:  # noqa: BLE001 - handed to the plan that asked, which decides
+                return error
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(settled(plan)) for plan in several.plans]
+        return [task.result() for task in tasks]
+    finally:
+        several.close()
+
+
+async def _try(reply: Awaitable[Response], tries: Tries, clock: Clock) -> Response | float:
+    """The reply of one try, or the seconds to wait before the next. Raises the mapped error if there is no next."""
+    sent = clock.monotonic()
+    try:
+        got = await reply
+    except Exception as error:  # noqa: BLE001 - `delay_after` raises what cannot be tried again
+        return tries.delay_after(error, now=clock.monotonic())
+    received = clock.monotonic()
+    clock.observe(sent=sent, received=received, date=got.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date"))
+    delay = tries.leftovers(got, now=received)
+    return got if delay is None else delay
+
+
+class _Uncut:
+    """Sends a plan's requests so that a cancellation is kept until the outcome of the one under way is known."""
+
+    def __init__(self, driver: AioDriver, transport: Transport, clock: Clock, give_up_at: float | None) -> None:
         self._driver = driver
-        self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="dynadurable-aio")
+        self._transport = transport
+        self._clock = clock
+        self._give_up_at = give_up_at
+        self._cut = False
+        self.cancellation: asyncio.CancelledError | None = None
+
+    async def perform(self, work: Work) -> Any:
+        cancellation, self.cancellation = self.cancellation, None
+        if cancellation is not None:
+            raise cancellation
+        return await _perform(work, self._driver.see_through)
 
     async def send(self, call: Call) -> Response:
-        future = self._pool.submit(self._driver.send_once, call)
-        return await asyncio.wrap_future(future)
+        tries = Tries(call=call, give_up_at=self._give_up_at)
+        known = asyncio.get_running_loop().create_task(self._send(tries))
+        already = self.cancellation
+        while not known.done():
+            try:
+                await asyncio.wait([known])
+            except asyncio.CancelledError as cancellation:
+                if self.cancellation is not already:  # the second one while we wait
+                    self._cut = True
+                    known.add_done_callback(_retrieved)
+                    known.cancel()
+                    raise
+                self.cancellation = cancellation
+                limit = self._clock.monotonic() + CANCEL_SECONDS
+                tries.give_up_at = limit if tries.give_up_at is None else min(limit, tries.give_up_at)
+        return known.result()
 
-    async def close(self) -> None:
-        self._pool.shutdown(wait=True, cancel_futures=True)
+    async def _send(self, tries: Tries) -> Response:
+        while True:
+            try:
+                delay = await _try(self._transport.send(tries.call), tries, self._clock)
+            except asyncio.CancelledError:  # by us, or by a loop that ends and cancels all of its tasks
+                if self._cut or not tries.cut_off():
+                    raise
+                delay = 0.0  # the plan must know what came of it: ask again
+            if isinstance(delay, dict):
+                return delay
+            await asyncio.sleep(delay)
+
+
+def _retrieved(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()

@@ -17,20 +17,22 @@ READ_TIMEOUT_SECONDS = 8
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClientSettings:
-    """How to reach DynamoDB. ``client`` or ``session`` where the app has its own, else boto3's usual sources."""
+    """How to reach DynamoDB: clients or sessions where the app has its own, else the usual sources of boto3."""
 
     client: Any = None
     session: Any = None
     region: str | None = None
     endpoint_url: str | None = None
+    aio_client: Any = None
+    aio_session: Any = None
     max_connections: int = 64
-
-
-_SESSION_LOCK = threading.Lock()
 
 
 class Clients:
     """The client of this process; a forked child makes its own, with connections of its own."""
+
+    session_lock = threading.Lock()
+    """Held while a client is made: making clients from one session is not thread-safe in botocore."""
 
     def __init__(self, settings: ClientSettings) -> None:
         self.settings = settings
@@ -49,13 +51,14 @@ class Clients:
     def after_fork(self) -> None:
         """Leave the parent's sockets alone: its replies must not reach us, nor ours the parent."""
         self._lock = threading.Lock()
+        Clients.session_lock = threading.Lock()
         if self.settings.client is None:
             self._client = None
         else:
             self.settings.client._endpoint.http_session.close()  # noqa: SLF001 - no public way; new ones open by themselves
 
     def _make(self) -> Any:
-        with _SESSION_LOCK:  # making clients from one session is not thread-safe in botocore
+        with Clients.session_lock:
             return self._from(self.settings.session or boto3.Session())
 
     def _from(self, session: Any) -> Any:
@@ -67,9 +70,9 @@ class Clients:
         )
 
 
-def client_config(max_connections: int) -> Config:
+def client_config(max_connections: int, kind: type[Config] = Config) -> Config:
     """One try per request: the driver retries, so that it knows what may have been applied."""
-    return Config(
+    return kind(
         connect_timeout=CONNECT_TIMEOUT_SECONDS,
         read_timeout=READ_TIMEOUT_SECONDS,
         retries={"total_max_attempts": 1, "mode": "standard"},

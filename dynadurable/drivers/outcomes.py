@@ -50,6 +50,7 @@ BAD_CREDENTIALS = frozenset(
     }
 )
 NOT_SENT = (aws.EndpointConnectionError, aws.ConnectTimeoutError, aws.ProxyConnectionError)
+_NOT_CONNECTED = frozenset({"ClientConnectorError", "ConnectionTimeoutError", "ClientHttpProxyError"})  # of aiohttp
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,9 +78,23 @@ def outcome(call: Call, error: Exception, *, earlier_maybe_applied: bool) -> Out
             maybe_applied=False,
         )
     if isinstance(error, (aws.HTTPClientError, aws.BotoCoreError)):
-        sent = not isinstance(error, NOT_SENT)
-        return Outcome(error=StoreUnavailableError(call.operation, str(error)), transient=True, maybe_applied=sent)
+        unavailable = StoreUnavailableError(call.operation, str(error))
+        return Outcome(error=unavailable, transient=True, maybe_applied=_may_have_been_sent(error))
     raise error
+
+
+def _may_have_been_sent(error: Exception) -> bool:
+    """False only where no connection came about.
+
+    aiobotocore calls a connection that breaks in the middle of a request an ``EndpointConnectionError`` too; the error
+    of aiohttp behind it tells the two apart.
+    """
+    if not isinstance(error, NOT_SENT):
+        return True
+    behind = getattr(error, "kwargs", {}).get("error")
+    if not type(behind).__module__.startswith("aiohttp"):
+        return False
+    return not any(kind.__name__ in _NOT_CONNECTED for kind in type(behind).__mro__)
 
 
 def _refused(call: Call, error: aws.ClientError, earlier: bool) -> Outcome:

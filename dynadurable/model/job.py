@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, Self, TypeVar
 
 from ..errors import ConfigurationError, InputRefusedError, PayloadUnreadableError
 from . import codec, instant
@@ -77,7 +77,7 @@ class Job(Generic[Params, Returned]):
         delay: timedelta | None = None,
         at: datetime | None = None,
         queue: str | None = None,
-    ) -> Job[Params, Returned]:
+    ) -> Self:
         """The same job with options for enqueueing it.
 
         ``key``: one live run per job and key. ``unique_for``: the key stays taken so long, also after the run has
@@ -141,6 +141,17 @@ class Job(Generic[Params, Returned]):
             return False
 
 
+@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
+class AsyncJob(Job[Params, Returned]):
+    """A durable ``async def``: await it to run it here and now, give it to ``app.enqueue`` to run it durably."""
+
+    def __call__(  # type: ignore[override]  # what differs between the two is exactly this
+        self, *args: Params.args, **kwargs: Params.kwargs
+    ) -> Coroutine[Any, Any, Returned]:
+        """Run the function here and now, for instance in a unit test."""
+        return super(AsyncJob, self).__call__(*args, **kwargs)  # type: ignore[return-value]
+
+
 def define(
     function: Callable[..., Any],
     *,
@@ -148,6 +159,7 @@ def define(
     queue: str,
     retry: Retry,
     context_types: tuple[type, ...],
+    wrong_contexts: tuple[type, ...] = (),
     keep_result: timedelta | None,
     keep_failed: timedelta | None,
     is_workflow: bool = False,
@@ -159,22 +171,29 @@ def define(
     """
     if isinstance(function, (staticmethod, classmethod)) or not callable(function):
         raise ConfigurationError(f"a job must be a plain function, not {function!r}")
+    if not hasattr(function, "__qualname__"):
+        raise ConfigurationError(f"a job must be a function with a name, not {function!r}: wrap it in a `def`")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise ConfigurationError(f"{function.__qualname__} is a generator: a job must be a function that returns")
     for what, keep in (("keep_result", keep_result), ("keep_failed", keep_failed)):
         if keep is not None:
             instant.clamp_delay(keep, what, error=ConfigurationError)
     signature = inspect.signature(function, eval_str=False)
+    is_async = inspect.iscoroutinefunction(function)
+    if _is_annotated(signature) and _takes_context(signature, wrong_contexts):
+        kind, right = ("an `async def`" if is_async else "no `async def`"), context_types[-1].__name__
+        raise ConfigurationError(f"{function.__qualname__} is {kind}: its first parameter must be a {right}")
     takes_context = is_workflow or _takes_context(signature, context_types)
     if takes_context:
         signature = _without_first(function, signature)
-    return Job(
+    kind_of_job = AsyncJob if is_async else Job
+    return kind_of_job(
         function=function,
         name=name or function.__name__,
         queue=queue,
         retry=retry,
         takes_context=takes_context,
-        is_async=inspect.iscoroutinefunction(function),
+        is_async=is_async,
         signature=signature,
         keep_result=keep_result,
         keep_failed=keep_failed,
@@ -192,6 +211,10 @@ def _takes_context(signature: inspect.Signature, types: tuple[type, ...]) -> boo
     if annotation is _MISSING:
         return first.name == "ctx"
     return isinstance(annotation, type) and issubclass(annotation, types)
+
+
+def _is_annotated(signature: inspect.Signature) -> bool:
+    return bool(signature.parameters) and next(iter(signature.parameters.values())).annotation is not _MISSING
 
 
 def _without_first(function: Callable[..., Any], signature: inspect.Signature) -> inspect.Signature:

@@ -14,6 +14,7 @@ class Registry:
 
     def __init__(self) -> None:
         self._jobs: dict[str, Job[Any, Any]] = {}
+        self._kinds: set[bool] = set()
 
     def add(self, job: Job[Any, Any]) -> None:
         """Register a job.
@@ -27,10 +28,15 @@ class Registry:
                 f"two jobs are called {job.name!r}: {_where(known)} and {_where(job)}; give one of them name="
             )
         self._jobs[job.name] = job
+        self._kinds.add(job.is_async)
 
     def get(self, name: str) -> Job[Any, Any] | None:
         """The job of that name, if this process knows it."""
         return self._jobs.get(name)
+
+    def has(self, *, is_async: bool) -> bool:
+        """Whether any job is an ``async def``, or any is not."""
+        return is_async in self._kinds
 
     def names(self) -> Iterable[str]:
         return sorted(self._jobs)

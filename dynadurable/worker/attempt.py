@@ -5,8 +5,6 @@ Stepped by a thread for ``def`` jobs, by an event loop for ``async def`` ones.
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -15,44 +13,20 @@ from ..errors import LeaseLostError
 from ..model import failure
 from ..model.job import Job
 from ..storage import marks, settle
-from ..storage.call import Plan, Work
+from ..storage.call import Plan
 from ..storage.items import Mark, Run
 from ..storage.marks import Candidate
 from . import verdict
+from .body import Body
 from .context import ContextBase
 from .endings import Attempt, bury, carry_out
 from .engine import Engine
-from .held import CANCELLED, LOST, Held
+from .held import Held
 from .verdict import Cancel, HandBack, Verdict
 
 log = logging.getLogger("dynadurable.worker")
 
 ContextFactory = Callable[..., ContextBase]
-
-
-class Body(Work):
-    """The call of a job's function."""
-
-    def __init__(self, job: Job[Any, Any], arguments: inspect.BoundArguments, context: ContextBase, held: Held) -> None:
-        self._job = job
-        self._held = held
-        self._args = (context, *arguments.args) if job.takes_context else arguments.args
-        self._kwargs = arguments.kwargs
-
-    def perform(self) -> Any:
-        return self._job.function(*self._args, **self._kwargs)
-
-    async def perform_async(self) -> Any:
-        """The body is a task of its own: it is cancelled when its run is lost, cancelled or out of grace."""
-        loop = asyncio.get_running_loop()
-        task = loop.create_task(self._job.function(*self._args, **self._kwargs))
-        self._held.listen(lambda reason: _cancel_on(loop, task, reason))
-        return await task
-
-
-def _cancel_on(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any], reason: str) -> None:
-    if reason in (LOST, CANCELLED):
-        loop.call_soon_threadsafe(task.cancel)
 
 
 class Attempts:
@@ -116,7 +90,7 @@ class Attempts:
         result = await self._body(attempt, job)
         event = await carry_out(attempt, result)
         if isinstance(result, HandBack) and result.error is not None:
-            engine.release(held)
+            engine.tell(event, mark.job, held.run_id)
             raise result.error
         return event
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from datetime import timedelta
 from typing import Any
 
@@ -11,8 +12,6 @@ from ..drivers.boto3 import Boto3Driver
 from ..errors import Interrupted, LeaseLostError
 from ..model import codec
 from ..storage import marks
-from ..storage.call import Plan
-from ..storage.items import Mark
 from .engine import Engine
 from .held import LOST, Held
 
@@ -48,8 +47,8 @@ class ContextBase:
         return int(self._held.mark.fence)
 
     @property
-    def stopping(self) -> Any:
-        """A ``threading.Event``: set when the worker shuts down, the lease is lost or the run is cancelled."""
+    def stopping(self) -> threading.Event:
+        """Set when the worker shuts down, the lease is lost or the run is cancelled."""
         return self._held.stopping
 
     @property
@@ -98,22 +97,26 @@ class ContextBase:
         """
         return codec.canonical_digest([self.run_id, self._life, *parts])
 
-    def _checkpoint_plan(self, cursor: object) -> tuple[bytes, Plan[Mark]]:
+    async def _checkpoint(self, cursor: object) -> None:
+        """The plan of ``checkpoint``."""
         data = codec.encode(cursor, path="cursor")
         codec.check_size(data, "the cursor", MAX_CURSOR_BYTES)
         self._check_held()
-        until = self._engine.lease_until_ms()
-        return data, marks.checkpoint(self._engine.items, self._held.mark, cursor=data, lease_until_ms=until)
+        engine, sent = self._engine, self._engine.clock.monotonic()
+        until = engine.lease_until_ms()
+        try:
+            mark = await marks.checkpoint(engine.items, self._held.mark, cursor=data, lease_until_ms=until)
+        except LeaseLostError:
+            self._held.tell(LOST)
+            raise
+        self._cursor = data
+        self._held.cursor = data
+        self._held.extended(sent=sent, cancelled=bool(mark.cancelled))
 
     def _check_held(self) -> None:
         if not self._held.is_valid(self._engine.clock.monotonic()):
             self._held.tell(LOST)
             raise LeaseLostError(marks.lost_message(self._held.mark))
-
-    def _checkpointed(self, data: bytes, mark: Mark, sent: float) -> None:
-        self._cursor = data
-        self._held.cursor = data
-        self._held.extended(sent=sent, cancelled=bool(mark.cancelled))
 
 
 class JobContext(ContextBase):
@@ -133,12 +136,4 @@ class JobContext(ContextBase):
             PayloadRefusedError: the cursor cannot be stored.
             LeaseLostError: the run is somebody else's now; nothing was recorded, end the body.
         """
-        data, plan = self._checkpoint_plan(cursor)
-        sent = self._engine.clock.monotonic()
-        driver: Boto3Driver = self._engine.driver
-        try:
-            mark = driver.run(plan, give_up_at=self._held.deadline)
-        except LeaseLostError:
-            self._held.tell(LOST)
-            raise
-        self._checkpointed(data, mark, sent)
+        self._engine.driver.run(self._checkpoint(cursor), give_up_at=self._held.deadline)

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from ..clock import Clock, UniqueIds
+from ..drivers.aio import AioDriver
 from ..drivers.boto3 import Boto3Driver
+from ..drivers.loops import LoopDrivers
 from ..model.registry import Registry
 from ..storage.items import Items
 from .held import STOPPING, Held
@@ -37,6 +39,7 @@ class Engine:
     ids: UniqueIds
     registry: Registry
     worker_id: str
+    loops: LoopDrivers
     build: str | None = None
     lease_seconds: float = DEFAULT_LEASE.total_seconds()
     hook: Hook | None = None
@@ -72,6 +75,10 @@ class Engine:
         self.stopping.set()
         for held in self.holding():
             held.tell(STOPPING)
+
+    async def loop_driver(self, *, worker_loop: bool = False) -> AioDriver:
+        """The driver of the running loop; see ``LoopDrivers.get``."""
+        return await self.loops.get(worker_loop=worker_loop)
 
     def lease_until_ms(self) -> int:
         """What a claim or renewal sent now writes: counted from the latest time it may be."""

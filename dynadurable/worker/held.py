@@ -60,6 +60,11 @@ class Held:
         if reason:
             listener(reason)
 
+    def unlisten(self, listener: Callable[[str], None]) -> None:
+        """Call it no more."""
+        with self._lock:
+            self._listeners.remove(listener)
+
     def is_valid(self, now: float) -> bool:
         """Whether the lease still stands by the local clock."""
         return not self.closed and self.reason != LOST and now < self.deadline

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import logging
 import threading
-from collections.abc import Callable, Coroutine
-from typing import Any
 
-from ..drivers.aio import AioDriver
+from ..errors import ConfigurationError
 from .attempt import AttemptPlan, Attempts
 from .engine import Engine
-from .lane import OnDone, OnFatal, Slots, report
+from .lane import More, OnDone, OnFatal, Slots, report
 
-CLOSE_SECONDS = 10.0
+log = logging.getLogger("dynadurable.worker")
 
-MakeDriver = Callable[[], Coroutine[Any, Any, AioDriver]]
-"""Makes the driver of an event loop, on that loop."""
+CANCEL_SECONDS = (2.0, 1.0)
+"""How long bodies have to end once cancelled, and once cancelled again; then they are left to themselves."""
+CLOSE_SECONDS = 4.0
 
 
 class LoopLane:
-    """Runs attempts as tasks. The keeper's threads renew: a body that blocks the loop does not lose its lease."""
+    """Runs attempts as tasks. Leases are renewed by the keeper's threads: a body that blocks the loop keeps its own.
+
+    Unless it is told which loop to ``use``, it starts one in a thread of its own when its first attempt comes.
+    """
 
     is_async = True
 
@@ -29,22 +33,28 @@ class LoopLane:
         attempts: Attempts,
         *,
         concurrency: int,
-        make_driver: MakeDriver,
         on_done: OnDone,
         on_fatal: OnFatal,
-        loop: asyncio.AbstractEventLoop | None = None,
+        more: More,
     ) -> None:
         self.attempts = attempts
         self._engine = engine
         self._slots = Slots(concurrency)
-        self._make_driver = make_driver
         self._on_done = on_done
         self._on_fatal = on_fatal
-        self._loop = loop
+        self._more = more
+        self._is_ours = True
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._over: asyncio.Event | None = None
         self._thread: threading.Thread | None = None
-        self._driver: asyncio.Task[AioDriver] | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[str | None]] = set()
         self._lock = threading.Lock()
+
+    def use(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Run bodies on the app's own loop. Before anything is submitted, once."""
+        if self._loop is not None:
+            raise ConfigurationError("a worker is used once: ask the app for another with app.aio.worker()")
+        self._is_ours, self._loop = False, loop
 
     def reserve(self) -> bool:
         return self._slots.reserve()
@@ -59,74 +69,94 @@ class LoopLane:
         return self._slots.wait_idle(seconds)
 
     def submit(self, plan: AttemptPlan) -> None:
-        loop = self._running_loop()
         try:
-            loop.call_soon_threadsafe(self._begin, plan)
-        except RuntimeError:  # the app's loop was closed under us
+            self._running().call_soon_threadsafe(self._begin, plan)
+        except RuntimeError as error:  # the loop was closed under us
             plan.close()
             self._slots.give_back()
-            raise
+            log.warning("an attempt could not begin, its event loop is closed: %s", error)
+
+    # --- the end ----------------------------------------------------------------------------------
 
     def close(self, *, abandon: bool) -> None:
-        """End the tasks and let go of the driver. Not on the loop itself: there use ``aclose``."""
-        loop = self._loop
+        """End the tasks, and the loop if it is ours. Call it from another thread than the loop's."""
+        with self._lock:
+            loop = self._loop
         if loop is None or loop.is_closed():
             return
-        future = asyncio.run_coroutine_threadsafe(self.aclose(abandon=abandon), loop)
-        future.result(timeout=CLOSE_SECONDS)
-        if self._thread is not None:
-            loop.call_soon_threadsafe(loop.stop)
+        ending = asyncio.run_coroutine_threadsafe(self._end(abandon=abandon), loop)
+        try:
+            left = ending.result(timeout=CLOSE_SECONDS)
+        except TimeoutError:
+            ending.cancel()
+            log.warning("a body blocks the event loop and would not let it end")
+            return
+        if self._thread is not None and not left:
             self._thread.join(timeout=CLOSE_SECONDS)
 
-    async def aclose(self, *, abandon: bool) -> None:
-        """Cancel what still runs (it is handed back), wait for it, close the driver."""
-        tasks = list(self._tasks)
-        if abandon:
-            for task in tasks:
+    async def _end(self, *, abandon: bool) -> int:
+        """How many tasks would not end."""
+        await asyncio.sleep(0)  # what has just been submitted makes its first step, so that it can hand back
+        tasks = set(self._tasks)
+        for seconds in CANCEL_SECONDS:
+            for task in tasks if abandon else ():
                 task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=CLOSE_SECONDS / 2)
-        driver, self._driver = self._driver, None
-        if driver is not None:
-            await (await driver).close()
+            if tasks:
+                _, tasks = await asyncio.wait(tasks, timeout=seconds)
+        if self._over is not None:
+            self._over.set()
+        return len(tasks)
 
-    def _running_loop(self) -> asyncio.AbstractEventLoop:
+    # --- a loop of ours ---------------------------------------------------------------------------
+
+    def _running(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
+                ready = threading.Event()
                 self._thread = threading.Thread(
-                    target=_run_loop, args=(self._loop,), name="dynadurable-loop", daemon=True
+                    target=self._run_loop, args=(ready,), name="dynadurable-loop", daemon=True
                 )
                 self._thread.start()
+                ready.wait()
+            assert self._loop is not None
             return self._loop
+
+    def _run_loop(self, ready: threading.Event) -> None:
+        async def serve() -> None:
+            self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+            ready.set()
+            await self._over.wait()
+
+        try:
+            asyncio.run(serve())
+        except BaseException as error:  # noqa: BLE001 - a task of the user's raised SystemExit, which ends a loop
+            self._on_fatal(error)
+
+    # --- on the loop ------------------------------------------------------------------------------
 
     def _begin(self, plan: AttemptPlan) -> None:
         task = asyncio.get_running_loop().create_task(self._attempt(plan))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(functools.partial(self._ended, plan))
 
-    async def _attempt(self, plan: AttemptPlan) -> None:
-        event: str | None = "error"
+    async def _attempt(self, plan: AttemptPlan) -> str | None:
         try:
-            if self._driver is None:
-                self._driver = asyncio.get_running_loop().create_task(self._make_driver())
-            driver = await asyncio.shield(self._driver)
-            event = await driver.run(plan)
+            driver = await self._engine.loop_driver(worker_loop=self._is_ours)
+            return await driver.see_through(plan)
         except asyncio.CancelledError:
-            event = "handed back"  # by us, at the end of the grace period, or by a body that cancelled itself
             raise
         except BaseException as error:  # noqa: BLE001 - report() passes on what is not ours to swallow
             report(error, self._on_fatal)
-        finally:
-            plan.close()
+            return "error"
+
+    def _ended(self, plan: AttemptPlan, task: asyncio.Task[str | None]) -> None:
+        """Not a part of the task: one that is cancelled before its first step would never come to it."""
+        self._tasks.discard(task)
+        plan.close()
+        event = "handed back" if task.cancelled() else task.result()
+        following = None if event is None or task.cancelled() else self._more(self)
+        if following is None:
             self._slots.give_back()
-            self._on_done(event, idle=True)
-
-
-def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
-    asyncio.set_event_loop(loop)
-    try:
-        loop.run_forever()
-    finally:
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.close()
+        else:
+            self._begin(following)
+        self._on_done(event, idle=following is None)

@@ -78,12 +78,10 @@ class Worker:
         hurry = Flag()
         with stop_on_signals(self._engine.stopping, hurry):
             self.start()
-            while not self._engine.stopping.is_set() and self._fatal is None:
+            while self.is_running:
                 self._engine.clock.sleep(SIGNAL_WAIT_SECONDS)
             report = self.stop(hurry=hurry)
-        if self._fatal is not None:
-            raise self._fatal
-        return report.exit_code
+        return self.exit_code(report)
 
     def drain(self, *, timeout: timedelta | None = None) -> datetime | None:
         """Work until nothing is due, then stop; for a scheduled container. Call it from the main thread or any other.
@@ -94,25 +92,9 @@ class Worker:
         Raises:
             ConfigurationError: the table is missing, has other keys, or may not be used.
         """
-        self._begin()
-        clock = self._engine.clock
-        give_up_at = None if timeout is None else clock.monotonic() + timeout.total_seconds()
         hurry = Flag()
         with stop_on_signals(self._engine.stopping, hurry):
-            while not self._engine.stopping.is_set() and self._fatal is None:
-                if give_up_at is not None and clock.monotonic() >= give_up_at:
-                    break
-                wait = self._step()
-                if wait > 0 and self._is_idle() and not self._poller.poll() and not self._poller.unfinished:
-                    break
-                self._sleep(0.0 if self._is_idle() else min(wait, SIGNAL_WAIT_SECONDS))
-            report = self.stop(hurry=hurry)
-        if self._fatal is not None:
-            raise self._fatal
-        if report.abandoned:
-            log.warning("%d bodies would not end and were handed back: %s", len(report.abandoned), report.abandoned)
-        due_ms = self._poller.next_due_ms
-        return None if due_ms is None else to_datetime(due_ms)
+            return self.work_off(timeout=timeout, hurry=hurry)
 
     def start(self) -> None:
         """Work in the background, in this process: for use inside a web app. End it with ``stop()``.
@@ -139,6 +121,37 @@ class Worker:
         self._poller.wake()
         self._nudge.set()
 
+    # --- for those who run it: this class, and its twin for event loops ---------------------------
+
+    @property
+    def is_running(self) -> bool:
+        """Whether nobody has asked it to stop yet, and nothing has ended it."""
+        return not self._engine.stopping.is_set() and self._fatal is None
+
+    def work_off(self, *, timeout: timedelta | None, hurry: Flag) -> datetime | None:
+        """``drain`` without its signals."""
+        self._begin()
+        clock = self._engine.clock
+        give_up_at = None if timeout is None else clock.monotonic() + timeout.total_seconds()
+        try:
+            while self.is_running and (give_up_at is None or clock.monotonic() < give_up_at):
+                wait = self._step()
+                if wait > 0 and self._is_idle() and not self._poller.poll() and not self._poller.unfinished:
+                    break
+                self._sleep(0.0 if self._is_idle() else min(wait, SIGNAL_WAIT_SECONDS))
+        finally:
+            report = self.stop(hurry=hurry)
+        if self.exit_code(report):
+            log.warning("%d bodies would not end and were handed back: %s", len(report.abandoned), report.abandoned)
+        due_ms = self._poller.next_due_ms
+        return None if due_ms is None else to_datetime(due_ms)
+
+    def exit_code(self, report: StopReport) -> int:
+        """What a process ends with. Raises what ended the worker, if something did."""
+        if self._fatal is not None:
+            raise self._fatal
+        return report.exit_code
+
     # --- eager start ------------------------------------------------------------------------------
 
     def reserve(self, *, job: str, queue: str) -> Lane | None:
@@ -154,6 +167,13 @@ class Worker:
     def begin(self, lane: Lane, mark: Mark, run: Run | None, *, run_id: str, sent: float) -> None:
         """Run a mark that was placed as claimed, in the slot that was reserved."""
         lane.submit(lane.attempts.claimed(mark, run_id, sent=sent, run=run))
+
+    def give_up(self, lane: Lane, mark: Mark | None) -> None:
+        """Let go of a slot whose enqueue failed, and of its mark, which may have been placed as claimed."""
+        if mark is None:
+            lane.cancel_reservation()
+        else:
+            lane.submit(_handed_back(self._engine, mark))
 
     @property
     def engine(self) -> Engine:
@@ -217,7 +237,7 @@ class Worker:
     def _step(self) -> float:
         """Give work to free slots, look for more if it is time; the seconds to wait before the next step."""
         self._hand_out()
-        if not any(lane.free_slots() for lane in self._lanes):
+        if not any(lane.free_slots() for lane in self._used_lanes()):
             return self._poller.longest_wait
         now = self._engine.clock.monotonic()
         if now >= self._poller.next_poll_at and not self._engine.stopping.is_set():
@@ -226,8 +246,12 @@ class Worker:
             now = self._engine.clock.monotonic()
         return max(0.0, self._poller.next_poll_at - now)
 
+    def _used_lanes(self) -> list[Lane]:
+        """Those of a kind of which there is a job."""
+        return [lane for lane in self._lanes if self._engine.registry.has(is_async=lane.is_async)]
+
     def _hand_out(self) -> None:
-        for lane in self._lanes:
+        for lane in self._used_lanes():
             while not self._engine.stopping.is_set() and lane.reserve():
                 candidate = self._poller.take(lambda seen, lane=lane: self._fits(seen, lane))  # type: ignore[misc]
                 if candidate is None:
@@ -272,3 +296,8 @@ class Worker:
             except StoreError as error:
                 log.warning("run %s could not be handed back, its lease runs out: %s", held.run_id, error)
         return abandoned
+
+
+async def _handed_back(engine: Engine, mark: Mark) -> str | None:
+    await marks.hand_back(engine.items, mark)
+    return "handed back"

@@ -1,0 +1,105 @@
+"""The app for event loops: the same methods as ``App``, each one line over the same plan. Made by ``app.aio``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from .handle import AioRunHandle, TransactItems
+from .model.job import Job
+from .worker.crew import DEFAULT_ASYNC_CONCURRENCY, DEFAULT_CONCURRENCY, DEFAULT_POLL, WorkerSettings
+from .worker.engine import DEFAULT_GRACE, DEFAULT_LEASE, Hook
+from .worker.worker_aio import AioWorker
+
+if TYPE_CHECKING:
+    from .app import App
+
+Params = ParamSpec("Params")
+Returned = TypeVar("Returned")
+
+
+class AioApp:
+    """``App`` for event loops.
+
+    With the extra ``dynadurable[aio]`` requests go through aioboto3, else through boto3 on a few threads; so they do
+    where the app was given a boto3 client or session and no ``aio_session``. Each event loop of a process gets a client
+    of its own, made at its first request and closed when ``asyncio.run`` ends, or by ``close()``.
+
+    >>> run = await app.aio.enqueue(fan_out, molt_id="m1")  # doctest: +SKIP
+    """
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._operations = app.operations
+        self._run = app.loops.run
+
+    async def enqueue(
+        self, job: Job[Params, Returned], *args: Params.args, **kwargs: Params.kwargs
+    ) -> AioRunHandle[Returned]:
+        """Accept a run of the job; see ``App.enqueue``. Cancelled, it may have been accepted all the same."""
+        return AioRunHandle(self._app, await self._run(self._operations.enqueue(job, args, kwargs)))
+
+    def transact_items(self, job: Job[Params, Returned], *args: Params.args, **kwargs: Params.kwargs) -> TransactItems:
+        """Elements for your own ``transact_write_items``; see ``App.transact_items``. Nothing is sent: do not await it.
+
+        >>> await client.transact_write_items(
+        ...     TransactItems=[put_molt, *app.aio.transact_items(fan_out, molt_id="m1")]
+        ... )  # doctest: +SKIP
+        """
+        return self._app.transact_items(job, *args, **kwargs)
+
+    def transact_models(
+        self, job: Job[Params, Returned], *args: Params.args, **kwargs: Params.kwargs
+    ) -> list[tuple[Any, Any]]:
+        """The same for PynamoDB; see ``App.transact_models``. Nothing is sent: do not await it."""
+        return self._app.transact_models(job, *args, **kwargs)
+
+    def worker(
+        self,
+        *,
+        queues: Sequence[str] | None = None,
+        concurrency: int = DEFAULT_CONCURRENCY,
+        async_concurrency: int = DEFAULT_ASYNC_CONCURRENCY,
+        lease: timedelta = DEFAULT_LEASE,
+        grace: timedelta = DEFAULT_GRACE,
+        name: str | None = None,
+        hook: Hook | None = None,
+        poll: tuple[timedelta, timedelta] = DEFAULT_POLL,
+    ) -> AioWorker:
+        """A worker inside the running event loop; see ``App.worker`` for its settings.
+
+        ``async def`` jobs run as tasks of the loop, other jobs on threads.
+
+        >>> async with app.aio.worker(queues=["trench"]):  # doctest: +SKIP
+        ...     await serve_the_web()
+        >>> await app.aio.worker().drain()  # doctest: +SKIP
+
+        Raises:
+            ConfigurationError: no queue to serve, or settings that cannot be used.
+        """
+        settings = WorkerSettings(
+            concurrency=concurrency,
+            async_concurrency=async_concurrency,
+            lease=lease,
+            grace=grace,
+            name=name,
+            hook=hook,
+            poll=poll,
+        )
+        return AioWorker(*self._operations.hire(queues, settings, self._app.driver, self._app.loops))
+
+    async def create_table(self) -> bool:
+        """Create the table for development; see ``App.create_table``."""
+        return await self._run(self._operations.create_table())
+
+    async def check_table(self) -> None:
+        """Whether the table is there, has the right keys, and may be read; see ``App.check_table``."""
+        await self._run(self._operations.check_table())
+
+    async def close(self) -> None:
+        """Close what this event loop has opened. May be called twice; the next request opens it again.
+
+        A loop that ends as ``asyncio.run`` ends it needs no call.
+        """
+        await self._app.loops.close()

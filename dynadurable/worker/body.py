@@ -1,0 +1,70 @@
+"""The call of a job's function, as work inside an attempt's plan."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+from typing import Any
+
+from ..errors import BodyCancelledError, ConfigurationError
+from ..model.job import Job
+from ..storage.call import Work
+from .context import ContextBase
+from .held import CANCELLED, LOST, Held
+
+
+class Body(Work):
+    """The call of a job's function."""
+
+    def __init__(self, job: Job[Any, Any], arguments: inspect.BoundArguments, context: ContextBase, held: Held) -> None:
+        self._job = job
+        self._held = held
+        self._args = (context, *arguments.args) if job.takes_context else arguments.args
+        self._kwargs = arguments.kwargs
+
+    def perform(self) -> Any:
+        returned = self._job.function(*self._args, **self._kwargs)
+        if inspect.isawaitable(returned):
+            if inspect.iscoroutine(returned):
+                returned.close()
+            raise ConfigurationError(
+                f"job {self._job.name!r} looks like a plain function and returned something to await; "
+                "make it an `async def`, also below its decorators"
+            )
+        return returned
+
+    async def perform_async(self) -> Any:
+        """The body is a task of its own: it is cancelled when its run is lost or cancelled, or with the attempt."""
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(self._contained(), name=f"{self._job.name} {self._held.run_id}")
+
+        def told(reason: str) -> None:
+            if reason in (LOST, CANCELLED):
+                with contextlib.suppress(RuntimeError):  # the loop was closed: nothing of the body is left
+                    loop.call_soon_threadsafe(task.cancel)
+
+        self._held.listen(told)
+        try:
+            value, left = await task
+        except asyncio.CancelledError as error:
+            if self._is_meant():
+                raise
+            raise BodyCancelledError(self._job.name) from error
+        finally:
+            self._held.unlisten(told)
+        if left is not None:
+            raise left
+        return value
+
+    async def _contained(self) -> tuple[Any, BaseException | None]:
+        """What the body returned, or with what it wants to leave: raised in a task that would stop the whole loop."""
+        try:
+            return await self._job.function(*self._args, **self._kwargs), None
+        except (KeyboardInterrupt, SystemExit) as left:
+            return None, left
+
+    def _is_meant(self) -> bool:
+        """Whether it is we who cancel, and not something inside the body that was cancelled by itself."""
+        attempt = asyncio.current_task()
+        return self._held.reason in (LOST, CANCELLED) or (attempt is not None and attempt.cancelling() > 0)
