@@ -18,9 +18,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("storage",),
     ("drivers",),
     ("worker", "workflow"),
-    ("app", "aio", "client", "fan_out", "handle", "operations"),
+    ("app", "aio", "client", "control", "fan_out", "handle", "locate", "operations"),
     ("local", "testing"),
-    ("bench", "cli", "demo", "pytest_plugin", "__main__"),
+    ("aws_lambda", "bench", "cli", "demo", "pytest_plugin", "__main__"),
     ("__init__",),  # what `import dynadurable` shows; nobody inside imports it
 )
 

@@ -1,0 +1,210 @@
+"""Plans about dead letters: list them page by page, bring a run back, forget one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pynamodb.expressions.update import Action
+
+from ..errors import ConditionFailedError, TransactionFailedError
+from . import requests, runs
+from .births import place_of
+from .call import Several
+from .items import DEAD, LIVE, DeadLetter, Items, is_ours
+from .keys import (
+    MAX_SHARDS,
+    PAGE_PREFIX,
+    RUN_SORT_KEY,
+    dead_partition,
+    due_bound,
+    mark_sort_key,
+    parse_mark_sort_key,
+    queue_partition,
+    run_partition,
+)
+from .queues import PARALLEL, raised
+
+PAGE_ITEMS = 100
+MAX_DUE_MS = 10**15 - 2
+
+REPLAYED = "replayed"
+NOT_DEAD = "not dead"
+"""Not any more: it was replayed, or its key was taken by a newer run."""
+GONE = "gone"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Span:
+    """From when to when letters are looked at, in milliseconds since 1970, both inclusive."""
+
+    since_ms: int = 0
+    until_ms: int = MAX_DUE_MS
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Page:
+    """Some letters of one shard."""
+
+    letters: Sequence[DeadLetter]
+    next_start: Mapping[str, Any] | None
+
+
+async def page(
+    items: Items,
+    queue: str,
+    shard: int,
+    *,
+    span: Span,
+    now_ms: int,
+    start: Mapping[str, Any] | None = None,
+    newest_first: bool = False,
+) -> Page:
+    """One page of a shard, by the time of death; expired letters are left out."""
+    model = items.dead_letter
+    key = (model.pk == dead_partition(items.schema, queue, shard)) & model.sk.between(
+        f"{span.since_ms:015d}", due_bound(span.until_ms)
+    )
+    reply = await requests.query(model, key, limit=PAGE_ITEMS, start=start, backwards=newest_first)
+    letters = [model.from_raw_data(raw) for raw in reply.get("Items", ()) if is_ours(raw)]
+    fresh = [one for one in letters if one.ttl is None or int(one.ttl) * 1000 > now_ms]
+    return Page(letters=fresh, next_start=reply.get("LastEvaluatedKey"))
+
+
+async def nonempty_shards(items: Items, queue: str, *, span: Span, now_ms: int) -> list[tuple[int, Page]]:
+    """The oldest page of each shard that has letters, whatever number of shards the queue has or once had."""
+    plans = [page(items, queue, shard, span=span, now_ms=now_ms) for shard in range(MAX_SHARDS)]
+    pages: list[Page] = raised(await Several(plans, limit=PARALLEL))
+    return [(shard, found) for shard, found in enumerate(pages) if found.letters or found.next_start]
+
+
+def run_id_of(letter: DeadLetter) -> str:
+    """Whose letter it is."""
+    key = parse_mark_sort_key(letter.sk)
+    return "" if key is None else key.run_id
+
+
+# --- bring back -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Revival:
+    """With what a dead run begins again. ``input`` and ``digest``: where it was edited."""
+
+    generation: str
+    due_ms: int
+    input: bytes | None = None
+    digest: str | None = None
+
+
+async def replay(items: Items, run_id: str, generation: str | None, revival: Revival) -> str:
+    """Bring a dead run back: the run lives again, its new mark is put, its letter goes, all in one transaction.
+
+    There is no mark left whose claimer could repair half of it, hence the transaction. It is conditional on the run
+    being dead, in the very life that was seen, so a second replay finds nothing to do. ``generation`` is the one that
+    the letter names, ``None`` for the run as it stands.
+    """
+    run = await runs.read(items, run_id)
+    if run is None:
+        return GONE
+    if run.state != DEAD or (generation is not None and run.generation != generation):
+        return NOT_DEAD
+    sort_key = mark_sort_key(revival.due_ms, run_id, place=place_of(revival.generation, int(run.rev) + 1))
+    model = items.run
+    as_seen = (model.state == DEAD) & (model.generation == run.generation)  # a key may have been taken anew
+    revive = requests.update(model, run.pk, RUN_SORT_KEY, _revived(items, sort_key, revival), as_seen)
+    mark = items.mark(
+        pk=queue_partition(items.schema, run.queue, int(run.shard)),
+        sk=sort_key,
+        job=run.job,
+        fence=run.fence,
+        fence_placed=run.fence,
+        generation=revival.generation,
+        placed_ms=run.created_ms,
+        cursor=run.cursor,
+    )
+    calls = [revive, requests.put(mark, items.mark.pk.does_not_exist())]
+    if run.dead_letter:
+        letter_key = dead_partition(items.schema, run.queue, int(run.shard))
+        calls.append(requests.delete(items.dead_letter, letter_key, run.dead_letter))
+    try:
+        await requests.transact(calls, token=revival.generation)
+    except TransactionFailedError:
+        stands = await runs.read(items, run_id)
+        if stands is not None and stands.generation == revival.generation:
+            return REPLAYED  # our own write, its reply was lost
+        if stands is not None and stands.state == DEAD and stands.generation == run.generation:
+            raise
+        return GONE if stands is None else NOT_DEAD
+    return REPLAYED
+
+
+def _revived(items: Items, sort_key: str, revival: Revival) -> list[Action]:
+    """Original options and recorded progress stay; attempts begin anew; what told of the end goes."""
+    model = items.run
+    actions: list[Action] = [
+        model.state.set(LIVE),
+        model.generation.set(revival.generation),
+        model.mark.set(sort_key),
+        model.attempts.set(0),
+        model.snoozes.set(0),
+        model.rev.set(model.rev + 1),
+    ]
+    ended = (model.ended_ms, model.dead_letter, model.fingerprint, model.error, model.cancelled, model.ttl)
+    actions += [attribute.remove() for attribute in ended]
+    if revival.input is not None:
+        actions.append(model.input.set(revival.input))
+    if revival.digest is not None:
+        actions.append(model.digest.set(revival.digest))
+    return actions
+
+
+# --- forget ---------------------------------------------------------------------------------------
+
+
+async def drop_stale(items: Items, letter: DeadLetter) -> None:
+    """Delete a letter whose run is not dead any more, or is gone."""
+    same = items.dead_letter.generation == letter.generation
+    try:
+        await requests.delete(items.dead_letter, letter.pk, letter.sk, items.dead_letter.pk.exists() & same)
+    except ConditionFailedError:
+        return  # gone already
+
+
+async def purge(items: Items, letter: DeadLetter) -> bool:
+    """Forget a dead run for good: the run, its pages, then its letter. False if the run is not that dead one any more.
+
+    The letter goes last, so that what a crash leaves is found and purged again.
+    """
+    run_id = run_id_of(letter)
+    pk = run_partition(items.schema, run_id)
+    run = await runs.read(items, run_id)
+    dead = run is None or (run.state == DEAD and run.generation == letter.generation)
+    pages = await _pages_of(items, pk) if dead else []
+    if dead and run is not None:
+        as_seen = (items.run.state == DEAD) & (items.run.generation == run.generation)
+        try:
+            await requests.delete(items.run, pk, RUN_SORT_KEY, as_seen)
+        except ConditionFailedError:
+            dead = (await runs.read(items, run_id)) is None
+    if dead:
+        for sort_key in pages:
+            await requests.delete(items.page, pk, sort_key)
+    await drop_stale(items, letter)
+    return dead
+
+
+async def _pages_of(items: Items, pk: str) -> list[str]:
+    """The sort keys of a run's pages. They name the life they belong to, so no later life is met by deleting them."""
+    model = items.page
+    key = (model.pk == pk) & model.sk.startswith(PAGE_PREFIX)
+    found: list[str] = []
+    start: Mapping[str, Any] | None = None
+    while True:
+        fields = (items.schema.partition_key, items.schema.sort_key)
+        reply = await requests.query(model, key, limit=1000, start=start, fields=fields, consistent=True)
+        found += [raw[items.schema.sort_key]["S"] for raw in reply.get("Items", ())]
+        start = reply.get("LastEvaluatedKey")
+        if start is None:
+            return found
