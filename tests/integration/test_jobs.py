@@ -102,12 +102,12 @@ def test_after_the_last_attempt_the_run_is_a_dead_letter_with_everything_kept(
         order["items"].append(2)  # PUB-58: what a body does to its input stays there
         raise ValueError(f"broken {order}")
 
-    begun = clock.now()
+    begun, latest = clock.now(), None
     app.enqueue(bad, {"items": [1]})
     for seconds in (0, 10, 20):
         clock.advance(timedelta(seconds=seconds))
-        last = drain(app)
-    assert last is None
+        latest = drain(app)
+    assert latest is None
     assert [(start - begun).total_seconds() for start in starts] == [0, 10, 30]
     letter, run = sorted(items_in(app), key=lambda item: item["pk"]["S"])
     assert letter["pk"]["S"].startswith("dead#default#")

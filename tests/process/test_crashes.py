@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import time
+from functools import partial
 from typing import Any
 
 import pytest
@@ -87,7 +88,7 @@ def test_shutdown_uses_no_attempt(workshop: Workshop) -> None:
     enqueue(workshop, "patient", seconds=60.0, cooperative=True)
     for deploy in range(1, 5):
         process = workshop.start(grace=1.0, lease=30.0)
-        wait_until(lambda count=deploy: len(workshop.events("start")) == count, f"start {deploy}")
+        wait_until(partial(_started, workshop, deploy), f"start {deploy}")
         assert workshop.stop(process) == 0
         (mark,) = workshop.marks()
         assert mark["dd_attempt"]["N"] == "0"
@@ -184,6 +185,10 @@ def test_every_job_is_done_under_a_kill_every_second(workshop: Workshop) -> None
     ended = {event["number"] for event in workshop.events("end")}
     assert ended == set(range(200))
     check_history(workshop, lease=1.5)
+
+
+def _started(workshop: Workshop, times: int) -> bool:
+    return len(workshop.events("start")) == times
 
 
 def check_history(workshop: Workshop, *, lease: float) -> None:
