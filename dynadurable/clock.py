@@ -10,6 +10,7 @@ Instants inside the library are whole milliseconds since 1970-01-01T00:00Z, as s
 
 from __future__ import annotations
 
+import asyncio
 import email.utils
 import functools
 import os
@@ -45,6 +46,9 @@ class Clock(Protocol):
 
     def sleep(self, seconds: float) -> None:
         """Wait."""
+
+    async def sleep_async(self, seconds: float) -> None:
+        """Wait, on an event loop."""
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
         """Wait for the event for at most so long; true if it is set."""
@@ -90,6 +94,9 @@ class SystemClock:
 
     def sleep(self, seconds: float) -> None:
         time.sleep(max(0.0, seconds))
+
+    async def sleep_async(self, seconds: float) -> None:
+        await asyncio.sleep(max(0.0, seconds))
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
         return event.wait(max(0.0, seconds))

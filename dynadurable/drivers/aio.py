@@ -75,7 +75,7 @@ class AioDriver:
             delay = await _try(self._transport.send(tries.call), tries, self._clock)
             if isinstance(delay, dict):
                 return delay
-            await asyncio.sleep(delay)
+            await self._clock.sleep_async(delay)
 
     async def close(self) -> None:
         """Close the transport. May be called twice."""
@@ -180,7 +180,7 @@ class _Uncut:
                 delay = 0.0  # the plan must know what came of it: ask again
             if isinstance(delay, dict):
                 return delay
-            await asyncio.sleep(delay)
+            await self._clock.sleep_async(delay)
 
 
 def _retrieved(task: asyncio.Task[Any]) -> None:

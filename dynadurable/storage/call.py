@@ -7,7 +7,6 @@ call. Plans put no call into ``finally``: a driver that stops half-way must be a
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Coroutine, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -65,7 +64,7 @@ class Pause(Work):
         self._clock.sleep(self.seconds)
 
     async def perform_async(self) -> None:
-        await asyncio.sleep(self.seconds)
+        await self._clock.sleep_async(self.seconds)
 
 
 class Several(Work):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from datetime import UTC, datetime, timedelta
 
@@ -57,6 +58,10 @@ class ManualClock:
 
     def sleep(self, seconds: float) -> None:
         self._passed.add(max(0.0, seconds))
+
+    async def sleep_async(self, seconds: float) -> None:
+        self._passed.add(max(0.0, seconds))
+        await asyncio.sleep(0)  # whoever waits on the same loop has a turn
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
         return event.wait(min(REAL_WAIT_SECONDS, max(0.0, seconds)))
