@@ -25,10 +25,15 @@ DynadurableError
 │   └── RunNotFinishedError       it has not ended within the time given
 ├── WorkflowError                 see the workflow section below
 │   ├── NonDeterminismError       replay asked for something else than was recorded
+│   ├── NotReplayableError        a workflow used what cannot be replayed: timers, threads, the network
 │   ├── StepFailedError           a step's recorded final error
 │   ├── StepInterruptedError      an at-most-once step was interrupted; it may have happened
 │   ├── ChildFailedError          a child run ended dead or cancelled
-│   └── WaitTimeoutError          an event or callback did not arrive in time
+│   ├── CallbackFailedError       the outside system said that it failed
+│   ├── WaitTimeoutError          an event or callback did not arrive in time
+│   ├── BranchesFailedError       a map or parallel did not complete as asked for
+│   └── CommitRefusedError        a condition of the workflow's own in a transaction was not met
+├── StepTimeoutError              the body of a workflow's step took longer than it may
 └── StoreError                    DynamoDB said no (raised into plans by the drivers)
     ├── ConditionFailedError      a condition was not met
     ├── TransactionFailedError    a transaction was cancelled; carries the reasons
@@ -235,28 +240,111 @@ class WorkflowError(DynadurableError):
 
 
 class NonDeterminismError(WorkflowError):
-    """Replay asked for something else than was recorded at this place; no body was run."""
+    """Replay asked for something else than was recorded at this place; no body was run.
+
+    ``expected`` is what the journal holds, ``found`` what the code asks for, ``where`` the file, line and source.
+    """
+
+    def __init__(self, *, expected: str, found: str, where: str) -> None:
+        super().__init__(
+            f"the journal holds {expected}, and the code has come to {found} ({where or 'place unknown'}); the "
+            "workflow was changed in a way that does not fit this run: bring back the old order, then replay the run"
+        )
+        self.expected = expected
+        self.found = found
+        self.where = where
+
+
+class NotReplayableError(WorkflowError):
+    """A workflow used something that would not be the same on replay; the message names what to use."""
 
 
 class StepFailedError(WorkflowError):
-    """A step's final error, equal on the first run and on replay; ``failure`` carries type, message, traceback."""
+    """A step's final error, equal on the first run and on replay.
 
-    def __init__(self, step: str, failure: Any) -> None:
+    ``failure`` carries type, message and traceback; ``attempts`` all failures, oldest first; ``kinds`` the names of the
+    error's class and of its bases.
+    """
+
+    def __init__(self, step: str, failure: Any, *, attempts: Sequence[Any] = (), kinds: Sequence[str] = ()) -> None:
         super().__init__(f"step {step!r} failed: {failure}")
         self.step = step
         self.failure = failure
+        self.attempts = tuple(attempts)
+        self.kinds = tuple(kinds)
+
+    def is_a(self, kind: type[BaseException]) -> bool:
+        """Whether the step raised an error of that class, or of one below it.
+
+        >>> try:
+        ...     raise StepFailedError("charge", "KeyError: 'id'", kinds=("KeyError", "LookupError"))
+        ... except StepFailedError as error:
+        ...     error.is_a(LookupError)
+        True
+        """
+        module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+        return f"{module}{kind.__qualname__}" in self.kinds
 
 
 class StepInterruptedError(WorkflowError):
-    """An at-most-once step was interrupted; whether it took effect is not known."""
+    """An at-most-once step was interrupted; whether it took effect is not known. Decide in the workflow."""
+
+    def __init__(self, step: str) -> None:
+        super().__init__(f"step {step!r} was begun and then interrupted: it may or may not have happened")
+        self.step = step
 
 
 class ChildFailedError(WorkflowError):
-    """A child run ended dead or cancelled."""
+    """A child run ended dead or cancelled; ``failure`` says why, ``run_id`` which, ``state`` how it ended."""
+
+    def __init__(self, run_id: str, *, state: str, failure: Any) -> None:
+        super().__init__(f"the child run {run_id} ended as {state}" + (f": {failure}" if failure else ""))
+        self.run_id = run_id
+        self.state = state
+        self.failure = failure
+
+
+class CallbackFailedError(WorkflowError):
+    """The outside system reported that what the callback stands for has failed; ``reason`` is what it said."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"callback {name!r} failed: {reason}")
+        self.name = name
+        self.reason = reason
 
 
 class WaitTimeoutError(WorkflowError):
-    """An event or a callback did not arrive in time."""
+    """An event, a callback or its heartbeat, or a condition did not arrive in time."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} did not arrive in time")
+        self.what = what
+
+
+class BranchesFailedError(WorkflowError):
+    """A map or parallel did not complete as asked for; ``results`` holds every branch's outcome."""
+
+    def __init__(self, name: str, results: Any) -> None:
+        super().__init__(f"{name!r} did not complete as asked for: {results}")
+        self.name = name
+        self.results = results
+
+
+class CommitRefusedError(WorkflowError):
+    """A condition of one of the workflow's own writes was not met; nothing was written.
+
+    ``reasons`` has one ``CancellationReason`` for each write, in order.
+    """
+
+    def __init__(self, step: str, reasons: Sequence[CancellationReason]) -> None:
+        codes = ", ".join(reason.code for reason in reasons)
+        super().__init__(f"commit {step!r} was refused ({codes}); nothing was written")
+        self.step = step
+        self.reasons = tuple(reasons)
+
+
+class StepTimeoutError(DynadurableError):
+    """The body of a step took longer than its ``timeout``: one failed try, which the step's ``retry`` may repeat."""
 
 
 # --- the store ------------------------------------------------------------------------------------

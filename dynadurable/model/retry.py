@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Self
 
-from ..errors import ConfigurationError, Fail, InputRefusedError, NonDeterminismError, RequestRefusedError
+from ..errors import ConfigurationError, Fail, InputRefusedError, RequestRefusedError, WorkflowError
 from .instant import clamp_delay, shown
 
 DEFAULT_MAX_DELAY = timedelta(days=1)
 
-PERMANENT = (Fail, InputRefusedError, NonDeterminismError, RequestRefusedError)
+PERMANENT = (Fail, InputRefusedError, WorkflowError, RequestRefusedError)
 """Errors that the same input meets again, whatever the policy says: they are never retried."""
 
 _MICROSECOND = timedelta(microseconds=1)

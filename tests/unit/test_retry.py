@@ -166,7 +166,7 @@ def test_only_what_is_named_is_retried() -> None:
     [
         Fail("stolen"),
         PayloadTooLargeError("the result", size_bytes=450_000, limit_bytes=400_000),
-        NonDeterminismError(),
+        NonDeterminismError(expected="step a", found="step b", where=""),
         RequestRefusedError("UpdateItem", "ValidationException"),
     ],
 )
