@@ -34,7 +34,6 @@ class Candidate:
     attempt: int
     token: str | None
     lease_until_ms: int | None
-    is_pointer: bool
     readable: bool
     """False for an item in a format newer than this library's: it is left alone."""
 
@@ -61,7 +60,8 @@ async def poll(
 ) -> Page:
     """Read one page of a shard. With ``until_ms`` only what is due by then; without, what comes first."""
     model = items.mark
-    key = model.pk == queue_partition(items.schema, queue, shard)
+    pk = queue_partition(items.schema, queue, shard)
+    key = model.pk == pk
     if until_ms is not None:
         key = key & (model.sk < due_bound(until_ms))
     reply = await requests.query(model, key, limit=limit, start=start, fields=_poll_fields(items))
@@ -71,7 +71,7 @@ async def poll(
         if sort_key == SETTINGS_SORT_KEY:
             paused = bool(raw.get(items.queue_settings.paused.attr_name, {}).get("BOOL"))
             continue
-        candidate = to_candidate(items, raw)
+        candidate = to_candidate(items, pk, raw)
         if candidate is not None:
             candidates.append(candidate)
     return Page(candidates=candidates, paused=paused, next_start=reply.get("LastEvaluatedKey"))
@@ -200,24 +200,26 @@ async def as_it_stands(model: type[ModelType], pk: str, sk: str, error: Conditio
     return model.from_raw_data(dict(raw)) if raw else None
 
 
-def to_candidate(items: Items, raw: Mapping[str, Any]) -> Candidate | None:
-    """A polled item as a candidate; ``None`` for what is not a mark of ours."""
-    key = parse_mark_sort_key(raw[items.schema.sort_key]["S"])
+def to_candidate(items: Items, pk: str, raw: Mapping[str, Any]) -> Candidate | None:
+    """A polled item as a candidate; ``None`` for what is not a mark of ours.
+
+    Read without making a model of it: a poll sees many marks for each one that is claimed.
+    """
+    sort_key = raw[items.schema.sort_key]["S"]
+    key = parse_mark_sort_key(sort_key)
     if key is None or "dd_v" not in raw:
         return None
-    readable = is_ours(raw)
-    mark = items.mark.from_raw_data(dict(raw)) if readable else items.mark()
+    lease = raw.get("dd_lease")
     return Candidate(
-        pk=raw[items.schema.partition_key]["S"],
-        sk=raw[items.schema.sort_key]["S"],
+        pk=pk,
+        sk=sort_key,
         run_id=key.run_id,
         due_ms=key.due_ms,
-        job=mark.job or "",
-        attempt=int(mark.attempt or 0),
-        token=mark.token,
-        lease_until_ms=None if mark.lease_until_ms is None else int(mark.lease_until_ms),
-        is_pointer=mark.is_pointer,
-        readable=readable,
+        job=raw["dd_job"]["S"] if "dd_job" in raw else "",
+        attempt=int(raw["dd_attempt"]["N"]) if "dd_attempt" in raw else 0,
+        token=raw["dd_token"]["S"] if "dd_token" in raw else None,
+        lease_until_ms=int(lease["N"]) if lease is not None else None,
+        readable=is_ours(raw),
     )
 
 
@@ -232,6 +234,6 @@ async def _update_held(items: Items, mark: Mark, actions: Sequence[Action]) -> M
 
 def _poll_fields(items: Items) -> tuple[str, ...]:
     model = items.mark
-    attributes = (model.version, model.job, model.attempt, model.token, model.lease_until_ms, model.generation)
-    names = [attribute.attr_name or "" for attribute in (model.pk, model.sk, *attributes)]
-    return (*names, items.queue_settings.paused.attr_name or "")
+    attributes = (model.sk, model.version, model.job, model.attempt, model.token, model.lease_until_ms)
+    paused = items.queue_settings.paused.attr_name
+    return (*(attribute.attr_name or "" for attribute in attributes), paused or "")
