@@ -23,6 +23,7 @@ from pynamodb.attributes import (
     ListAttribute,
     NumberAttribute,
     UnicodeAttribute,
+    UnicodeSetAttribute,
 )
 from pynamodb.models import Model
 
@@ -75,7 +76,7 @@ class Run(Item):
     queue = UnicodeAttribute(attr_name="dd_queue")
     shard = NumberAttribute(attr_name="dd_shard")
     state = UnicodeAttribute(attr_name="dd_state", default=LIVE)
-    input = BinaryAttribute(attr_name="dd_input", legacy_encoding=False)
+    input = BinaryAttribute(attr_name="dd_input", legacy_encoding=False, null=True)
     digest = UnicodeAttribute(attr_name="dd_digest", null=True)
     key = UnicodeAttribute(attr_name="dd_key", null=True)
     generation = UnicodeAttribute(attr_name="dd_gen")
@@ -99,16 +100,37 @@ class Run(Item):
     build = UnicodeAttribute(attr_name="dd_build", null=True)
     ttl = NumberAttribute(null=True)
 
+    # Of workflows: see journal.py, signals.py and children.py
+    workflow = BooleanAttribute(attr_name="dd_wf", null=True)
+    tail = BinaryAttribute(attr_name="dd_tail", legacy_encoding=False, null=True)
+    page = UnicodeAttribute(attr_name="dd_page", null=True)
+    journal = UnicodeAttribute(attr_name="dd_journal", null=True)
+    waits = UnicodeSetAttribute(attr_name="dd_waits", null=True)
+    base = NumberAttribute(attr_name="dd_base", null=True)
+    due_ms = NumberAttribute(attr_name="dd_due", null=True)
+    parent = UnicodeAttribute(attr_name="dd_parent", null=True)
+    parent_journal = UnicodeAttribute(attr_name="dd_pjournal", null=True)
+    culprits = BinaryAttribute(attr_name="dd_culprits", legacy_encoding=False, null=True)
+    undone = BooleanAttribute(attr_name="dd_undone", null=True)
+
     @property
     def is_live(self) -> bool:
         """Whether it has not ended."""
         return self.state == LIVE
 
+    @property
+    def journal_id(self) -> str:
+        """Which journal is its: the one that was begun with its first generation, also after it was brought back."""
+        return str(self.journal or self.generation)
+
 
 class Page(Item):
-    """A large part of a run, in an item of its own."""
+    """A large part of a run, a sealed part of its journal, or what it was told: in an item of its own."""
 
-    body = BinaryAttribute(attr_name="dd_body", legacy_encoding=False)
+    body = BinaryAttribute(attr_name="dd_body", legacy_encoding=False, null=True)
+    before = UnicodeAttribute(attr_name="dd_before", null=True)
+    outcome = UnicodeAttribute(attr_name="dd_state", null=True)
+    at_ms = NumberAttribute(attr_name="dd_at", null=True)
     ttl = NumberAttribute(null=True)
 
 
