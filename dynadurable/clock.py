@@ -24,6 +24,7 @@ from .forks import renew_after_fork
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DRIFT_PER_SECOND = 1e-4  # how fast a calibration loses worth: crystals drift by less than 100 millionths
 UNCALIBRATED_MARGIN_SECONDS = 1.0
+MAX_STAND_MS = 2_000  # a better estimate may be earlier than the last by this much; a clock that was set, by more
 
 
 class Clock(Protocol):
@@ -55,10 +56,15 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's clock, calibrated by the replies of DynamoDB."""
+    """The machine's clock, calibrated by the replies of DynamoDB.
+
+    While the calibration gets better, ``now_ms`` may stand still but does not go back: what this process has marked as
+    due now stays due.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._shown_ms = 0
         self._low: float | None = None
         self._high = 0.0
         self._at = 0.0
@@ -69,7 +75,11 @@ class SystemClock:
 
     def now_ms(self) -> int:
         low, high = self._bounds()
-        return round((low + high) * 500)
+        estimate_ms = round((low + high) * 500)
+        with self._lock:
+            if not estimate_ms < self._shown_ms <= estimate_ms + MAX_STAND_MS:
+                self._shown_ms = estimate_ms
+            return self._shown_ms
 
     def earliest_ms(self) -> int:
         return int(self._bounds()[0] * 1000)

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from functools import partial
 from typing import Any
 
 from ..drivers.boto3 import Boto3Driver
-from ..errors import ConfigurationError, StoreUnavailableError
-from ..storage.call import Call, Response
-from ..worker.context import ContextBase, JobContext
-from .items import BATCH_ITEMS, batch, distinct, to_put
+from ..errors import ConfigurationError, LeaseLostError
+from ..storage.call import Call
+from ..worker.context import JobContext
+from ..worker.held import STOPPING
+from .items import batches, to_put, write_batch
 from .ledger import OpenPage, PageLedger
-from .sources import PageSource, QueryPages, RecipientPage
+from .pool import DaemonPool
+from .progress import FanOutReport, Progress
+from .sources import PageSource, QueryPages, RecipientPage, pages_from
 
 MAX_OPEN_PAGES = 2
 """Pages begun beyond the last checkpoint: what a kill repeats is at most so many pages."""
-LOG_SECONDS = 5.0
-_FORMAT = "fan_out"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FanOutReport:
-    """What a fan-out did over all its attempts, as far as it is recorded, and where this attempt began."""
-
-    recipients: int
-    resumed_after: int
 
 
 def fan_out(
@@ -46,173 +39,110 @@ def fan_out(
     recipient: then a repeat writes the same item and nobody can tell.
 
     ``to_item`` gives a PynamoDB model or a dict (plain values, or typed as boto3's low-level client has them), or
-    ``None`` to leave the recipient out. ``table``: where to write (default: the app's table). ``client``: a boto3
-    client for reading and writing, if not the app's. ``in_flight``: batches on their way at once. ``name``: tells two
-    fan-outs of one body apart.
+    ``None`` to leave the recipient out. ``table``: where to write (default: a model's own table, else the app's).
+    ``client``: a boto3 client for reading and writing, if not the app's. ``in_flight``: batches on their way at once.
+    ``name``: tells two fan-outs of one body apart.
 
     >>> @app.job  # doctest: +SKIP
     ... def deliver(ctx: JobContext, molt_id: str) -> None:
     ...     fan_out(ctx, followers_of(molt_id), lambda follower: trench_item(follower, molt_id))
 
     Raises:
+        ConfigurationError: the body records cursors of its own, or has two fan-outs of one name.
+        InputRefusedError: ``to_item`` gave what is no item.
         LeaseLostError: the run is somebody else's now.
+        RequestRefusedError: DynamoDB does not accept an item.
         StoreUnavailableError: batches could not be written after every retry; the next attempt goes on here.
         Interrupted: the worker stops or the run is cancelled; what is done is recorded.
     """
-    state = Progress.of(ctx, name)
-    if state.finished:
-        return FanOutReport(recipients=state.written, resumed_after=state.written)
+    if in_flight < 1:
+        raise ConfigurationError(f"in_flight must be at least 1, not {in_flight!r}")
+    progress = Progress.of(ctx, name)
+    if progress.finished:
+        return progress.report()
     driver = ctx.driver if client is None else Boto3Driver(lambda: client, ctx.clock)
-    flight = _Flight(ctx, driver, state, table=table or ctx.table, in_flight=in_flight)
+    flight = _Flight(ctx, driver, progress, table=table, in_flight=in_flight)
     try:
-        for page in _pages(source, state.cursor, driver):
+        for page in pages_from(source, progress.cursor, driver.send):
             flight.write(page, to_item)
-            if page.cursor is None:
-                break
     except BaseException:
         flight.land(raising=False)
         raise
-    else:
-        flight.land(raising=True)
-    state.save_finished()
-    return FanOutReport(recipients=state.written, resumed_after=state.resumed_after)
-
-
-def _pages(source: QueryPages | PageSource[Any], cursor: Any, driver: Boto3Driver) -> Iterator[RecipientPage[Any]]:
-    if not isinstance(source, QueryPages):
-        yield from source(cursor)
-        return
-    while True:
-        page = source.page(driver.send(source.call(cursor)))
-        yield page
-        cursor = page.cursor
-        if cursor is None:
-            return
-
-
-class Progress:
-    """What the run's cursor says about this fan-out; shared by the sync and the async primitive."""
-
-    def __init__(self, ctx: ContextBase, name: str, all_states: dict[str, Any]) -> None:
-        state = all_states.get(name, {})
-        self._ctx = ctx
-        self._name = name
-        self._all = all_states
-        self.cursor: Any = state.get("after")
-        self.written: int = state.get("written", 0)
-        self.finished: bool = state.get("finished", False)
-        self.resumed_after = self.written
-        self._logged_at = ctx.clock.monotonic()
-
-    @classmethod
-    def of(cls, ctx: ContextBase, name: str) -> Progress:
-        """Read it from the context.
-
-        Raises:
-            ConfigurationError: the body also records cursors of its own.
-        """
-        cursor = ctx.cursor
-        if cursor is not None and not (isinstance(cursor, dict) and cursor.keys() == {_FORMAT}):
-            raise ConfigurationError(
-                "a body that fans out leaves ctx.checkpoint to the fan-out; its cursor is not ours"
-            )
-        return cls(ctx, name, dict(cursor[_FORMAT]) if cursor else {})
-
-    def passed(self, page: OpenPage, ledger: PageLedger) -> dict[str, Any]:
-        """The cursor to record once the pages up to this one are done."""
-        self.cursor, self.written = page.cursor, self.resumed_after + ledger.written
-        self.finished = page.cursor is None
-        self._log()
-        return self._record()
-
-    def save_finished(self) -> None:
-        """Record the end where the last page did not say that it was the last."""
-        if not self.finished and isinstance(self._ctx, JobContext):
-            self.finished = True
-            self._ctx.checkpoint(self._record())
-
-    def _record(self) -> dict[str, Any]:
-        state: dict[str, Any] = {"written": self.written, "after": self.cursor}
-        if self.finished:
-            state = {"written": self.written, "finished": True}
-        return {_FORMAT: {**self._all, self._name: state}}
-
-    def _log(self) -> None:
-        now = self._ctx.clock.monotonic()
-        if self.finished or now - self._logged_at >= LOG_SECONDS:
-            self._logged_at = now
-            self._ctx.log.info("fan-out %s: %s recipients written", self._name or self._ctx.job, f"{self.written:,}")
+    flight.land(raising=True)
+    return progress.report()
 
 
 class _Flight:
     """The batches on their way."""
 
-    def __init__(self, ctx: JobContext, driver: Boto3Driver, state: Progress, *, table: str, in_flight: int) -> None:
-        if in_flight < 1:
-            raise ConfigurationError(f"in_flight must be at least 1, not {in_flight!r}")
+    def __init__(
+        self, ctx: JobContext, driver: Boto3Driver, progress: Progress, *, table: str | None, in_flight: int
+    ) -> None:
         self._ctx = ctx
         self._driver = driver
-        self._state = state
+        self._progress = progress
         self._table = table
         self._limit = in_flight
-        self._pool = ThreadPoolExecutor(max_workers=in_flight, thread_name_prefix="dynadurable-fan-out")
+        self._pool = DaemonPool(in_flight, name="dynadurable-fan-out")
         self._ledger = PageLedger()
-        self._flying: dict[Future[Response], OpenPage] = {}
+        self._flying: dict[Future[None], OpenPage] = {}
 
     def write(self, page: RecipientPage[Any], to_item: Callable[[Any], Any]) -> None:
         """Give the page's batches out as slots come free."""
         while self._ledger.open_pages >= MAX_OPEN_PAGES:
             self._wait()
+        self._ctx.raise_if_stopping()
         opened = self._ledger.open(len(page.recipients), page.cursor)
-        puts = [to_put(item) for item in map(to_item, page.recipients) if item is not None]
-        for first in range(0, len(puts), BATCH_ITEMS):
-            self._ctx.raise_if_stopping()
+        items = [item for item in map(to_item, page.recipients) if item is not None]
+        for call in batches([to_put(item, table=self._table, default_table=self._ctx.table) for item in items]):
             while len(self._flying) >= self._limit:
                 self._wait()
+            if self._ctx.stop_reason != STOPPING:  # a worker that only stops has the time to end a page
+                self._ctx.raise_if_stopping()
             self._ledger.give_out(opened)
-            call = batch(self._table, distinct(puts[first : first + BATCH_ITEMS]))
-            self._flying[self._pool.submit(self._send, call)] = opened
+            self._flying[self._pool.submit(partial(self._send, call))] = opened
         self._ledger.close(opened)
         if not opened.left:
             self._advance()
 
     def land(self, *, raising: bool) -> None:
-        """Wait for what is on its way and record what is done without a gap."""
-        try:
-            while self._flying:
-                try:
-                    self._wait()
-                except Exception as error:
-                    if raising:
-                        raise
-                    self._ctx.log.warning("fan-out: while ending, a batch failed too: %s", error)
-        finally:
-            self._pool.shutdown(wait=True, cancel_futures=True)
+        """Wait for what is on its way and record what is done without a gap; then raise what failed, or log it."""
+        failed: Exception | None = None
+        while self._flying:
+            try:
+                self._wait()
+            except Exception as error:  # noqa: BLE001 - raised below, or something else is being raised already
+                failed = failed or error
+        self._pool.close()
+        if failed is None or (not raising and isinstance(failed, LeaseLostError)):
+            return
+        if raising:
+            raise failed
+        self._ctx.log.warning("while a fan-out ended, another of its batches failed: %s", failed)
 
-    def _send(self, call: Call) -> Response:
-        reply = self._driver.send(call)
-        left = sum(len(items) for items in (reply.get("UnprocessedItems") or {}).values())
-        if left:
-            raise StoreUnavailableError("BatchWriteItem", f"{left} items were left over after every retry")
-        return reply
+    def _send(self, call: Call) -> None:
+        """Tried again for as long as the lease stands that we have now: whoever lost it writes nothing more."""
+        give_up_at = self._ctx.clock.monotonic() + self._ctx.lease_remaining.total_seconds()
+        self._driver.run(write_batch(call), give_up_at=give_up_at)
 
     def _wait(self) -> None:
-        if not self._flying:
-            self._advance()
-            return
+        """Until a batch has ended."""
         done, _ = wait(self._flying, return_when=FIRST_COMPLETED)
-        failed: BaseException | None = None
+        errors = []
         for future in done:
             page = self._flying.pop(future)
             error = future.exception()
             if error is None:
                 self._ledger.done(page)
-            failed = failed or error
-        if failed is not None:
-            raise failed
+            else:
+                errors.append(error)
         self._advance()
+        if errors:
+            raise errors[0]
 
     def _advance(self) -> None:
         passed = self._ledger.advance()
-        if passed is not None:
-            self._ctx.checkpoint(self._state.passed(passed, self._ledger))
+        cursor = None if passed is None else self._progress.passed(passed, self._ledger)
+        if cursor is not None:
+            self._ctx.checkpoint(cursor)
+            self._ledger.recorded()

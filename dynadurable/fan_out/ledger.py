@@ -14,6 +14,7 @@ class OpenPage:
     recipients: int
     cursor: Any
     """Where to go on after it; ``None`` after the last page."""
+    given_out: int = 0
     left: int = 0
     complete: bool = False
     """All its batches have been given out."""
@@ -34,6 +35,10 @@ class PageLedger:
 
     written: int = 0
     """Recipients of all pages passed over by ``advance``."""
+    unrecorded_batches: int = 0
+    """Batches of pages passed over since the last ``recorded``: what a crash now would repeat of them."""
+    unrecorded_pages: int = 0
+    """Pages passed over since the last ``recorded``, those without batches included."""
     _pages: deque[OpenPage] = field(default_factory=deque)
 
     def open(self, recipients: int, cursor: Any) -> OpenPage:
@@ -43,6 +48,7 @@ class PageLedger:
 
     def give_out(self, page: OpenPage) -> None:
         """One of its batches is on its way."""
+        page.given_out += 1
         page.left += 1
 
     def close(self, page: OpenPage) -> None:
@@ -64,4 +70,10 @@ class PageLedger:
         while self._pages and self._pages[0].complete and self._pages[0].left == 0:
             last = self._pages.popleft()
             self.written += last.recipients
+            self.unrecorded_batches += last.given_out
+            self.unrecorded_pages += 1
         return last
+
+    def recorded(self) -> None:
+        """What was passed over so far stands in the table."""
+        self.unrecorded_batches = self.unrecorded_pages = 0

@@ -63,22 +63,23 @@ def query_pages(*, page_items: int = PAGE_ITEMS, **params: Any) -> QueryPages:
     ... ).params["Limit"]
     100
     """
-    if "ExclusiveStartKey" in params:
-        raise ConfigurationError("query_pages takes no ExclusiveStartKey: the fan-out resumes from its own cursor")
-    if page_items < 1:
-        raise ConfigurationError(f"page_items must be at least 1, not {page_items!r}")
+    _check_start(params)
+    _check_size(page_items)
     return QueryPages({"Limit": page_items, **params})
 
 
-def paginator_pages(paginator: Any, **params: Any) -> PageSource[dict[str, Any]]:
-    """The items of a boto3 DynamoDB paginator (``query`` or ``scan``).
+def paginator_pages(paginator: Any, *, page_items: int = PAGE_ITEMS, **params: Any) -> PageSource[dict[str, Any]]:
+    """The items of a boto3 DynamoDB paginator (``query`` or ``scan``), ``page_items`` at a time.
 
     >>> source = paginator_pages(client.get_paginator("query"), TableName=..., ...)  # doctest: +SKIP
     """
+    _check_start(params)
+    _check_size(page_items)
+    limited = {"Limit": page_items, **params}
 
     def pages(cursor: Any) -> Iterator[RecipientPage[dict[str, Any]]]:
         start = {} if cursor is None else {"ExclusiveStartKey": cursor}
-        for reply in paginator.paginate(**{**params, **start}):
+        for reply in paginator.paginate(**limited, **start):
             yield RecipientPage(reply.get("Items", []), reply.get("LastEvaluatedKey"))
 
     return pages
@@ -99,6 +100,7 @@ def iterable_pages(
     >>> [page.recipients for page in numbers(2)]
     [[3, 4], [5]]
     """
+    _check_size(page_items)
 
     def pages(cursor: Any) -> Iterator[RecipientPage[Recipient]]:
         rest = iter(iterate(cursor))
@@ -109,3 +111,52 @@ def iterable_pages(
             chunk = following
 
     return pages
+
+
+def pages_from(
+    source: QueryPages | PageSource[Any], cursor: Any, send: Callable[[Call], Response]
+) -> Iterator[RecipientPage[Any]]:
+    """The pages of a source after ``cursor``; ``send`` sends a request.
+
+    Raises:
+        ConfigurationError: not a source, or one that goes on after the page that it called the last.
+    """
+    if isinstance(source, QueryPages):
+        return _queried(source, cursor, send)
+    if not callable(source):
+        raise ConfigurationError(
+            f"a fan-out reads from query_pages(...), paginator_pages(...), iterable_pages(...) or a function that "
+            f"yields RecipientPage from a cursor on, not from {source!r:.80}"
+        )
+    return until_last(source(cursor))
+
+
+def _queried(source: QueryPages, cursor: Any, send: Callable[[Call], Response]) -> Iterator[RecipientPage[Any]]:
+    while True:
+        page = source.page(send(source.call(cursor)))
+        yield page
+        cursor = page.cursor
+        if cursor is None:
+            return
+
+
+def until_last(pages: Iterable[RecipientPage[Any]]) -> Iterator[RecipientPage[Any]]:
+    """The pages up to the one without a cursor, which must be the last: else the rest would be lost silently."""
+    rest = iter(pages)
+    for page in rest:
+        if page.cursor is None and next(rest, None) is not None:
+            raise ConfigurationError(
+                "a page source yielded a page without a cursor, which says that it is the last, and then another; "
+                "give each page the cursor from which to go on after it"
+            )
+        yield page
+
+
+def _check_start(params: dict[str, Any]) -> None:
+    if "ExclusiveStartKey" in params:
+        raise ConfigurationError("a source takes no ExclusiveStartKey: the fan-out resumes from its own cursor")
+
+
+def _check_size(page_items: int) -> None:
+    if page_items < 1:
+        raise ConfigurationError(f"page_items must be at least 1, not {page_items!r}")
