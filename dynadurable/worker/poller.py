@@ -33,6 +33,7 @@ SPREAD = 25  # among how many of the first a worker picks at random when others 
 RECENT_SECONDS = 5.0  # an eventually consistent read may still show what we have finished
 LOW_TURN = 8  # every so many picks the order of queues is turned round, so that a low one does not starve
 EXTRA_SHARDS_SECONDS = 900.0
+PAUSE_SECONDS = 3.0  # how long what is known of a pause counts, and how often a paused queue is looked at
 
 
 @dataclass(slots=True)
@@ -51,6 +52,10 @@ class Shelf:
 
     candidates: list[Candidate] = field(default_factory=list)
     filled_at: float = 0.0
+
+
+def _anything(_: Candidate) -> bool:
+    return True
 
 
 class Poller:
@@ -83,6 +88,9 @@ class Poller:
         self.next_due_ms: int | None = None
         """The earliest instant at which something that was seen comes due or free, as far as it is known."""
         self.paused: set[str] = set()
+        self._pause_known_at: dict[str, float] = {}
+        self.passed_over = False
+        """Whether the last poll saw something due that was not wanted."""
 
     @property
     def longest_wait(self) -> float:
@@ -97,6 +105,21 @@ class Poller:
     def serves(self, queue: str) -> bool:
         """Whether this worker looks at that queue, and it is not paused as far as is known."""
         return queue in self._shards and queue not in self.paused
+
+    def knows_pause(self, queue: str) -> bool:
+        """Whether it was seen lately if that queue is paused."""
+        known_at = self._pause_known_at.get(queue)
+        return known_at is not None and self._engine.clock.monotonic() - known_at < PAUSE_SECONDS
+
+    def learn_pause(self, queue: str, *, paused: bool) -> None:
+        """It was seen just now whether that queue is paused. What was found in a paused one is not tried for."""
+        self._pause_known_at[queue] = self._engine.clock.monotonic()
+        if not paused:
+            self.paused.discard(queue)
+            return
+        self.paused.add(queue)
+        with self._lock:
+            self._shelves[queue].candidates = []
 
     # --- picking ----------------------------------------------------------------------------------
 
@@ -155,18 +178,22 @@ class Poller:
 
     # --- looking ----------------------------------------------------------------------------------
 
-    def poll(self) -> bool:
-        """Look at every shard once; true if something can be tried for."""
+    def poll(self, wanted: Callable[[Candidate], bool] = _anything) -> bool:
+        """Look at every shard once; true if something that is wanted can be tried for.
+
+        What is not wanted (bodies of a kind for which no slot is free) is kept in mind but does not end the search, so
+        that a backlog of one kind does not hide the other.
+        """
         now = self._engine.clock.monotonic()
         with self._lock:
             self._recent = {key: until for key, until in self._recent.items() if until > now}
         self.next_due_ms = None
-        self._woken = found = False
+        self._woken = self.passed_over = found = False
         if now >= self._extra_at:
             self._extra_at = now + EXTRA_SHARDS_SECONDS
             self._look_beyond()
         for queue in self._queues:
-            found = self._poll_queue(queue.name, now) or found
+            found = self._poll_queue(queue.name, now, wanted) or found
         self._schedule(found)
         return found
 
@@ -174,15 +201,21 @@ class Poller:
         clock = self._engine.clock
         self._interval = self._min if found else min(self._max, max(self._min, self._interval * 2))
         wait = self._interval * (0.9 + 0.2 * self._dice.random())
+        if self.paused:
+            wait = min(wait, PAUSE_SECONDS)
         if self.next_due_ms is not None:
             wait = min(wait, max(0.01, (self.next_due_ms - clock.now_ms()) / 1000))
         self.next_poll_at = 0.0 if self._woken else clock.monotonic() + wait
 
-    def _poll_queue(self, name: str, now: float) -> bool:
-        self.paused.discard(name)
-        runs = [self._poll_shard(shard, now) for shard in self._shards[name]]
-        if name in self.paused:
-            return False
+    def _poll_queue(self, name: str, now: float, wanted: Callable[[Candidate], bool]) -> bool:
+        runs = []
+        for shard in self._shards[name]:
+            run = self._poll_shard(shard, now, wanted)
+            if run is None:
+                self.learn_pause(name, paused=True)
+                return False
+            runs.append(run)
+        self.learn_pause(name, paused=False)
         horizon = min((last for _, last in runs if last is not None), default=None)
         merged = sorted((candidate for run, _ in runs for candidate in run), key=_due_order)
         if horizon is not None:  # beyond the last item of a full page another shard may hold something earlier
@@ -190,13 +223,18 @@ class Poller:
         with self._lock:
             shelf = self._shelves[name]
             shelf.candidates, shelf.filled_at = merged, now
-        return bool(merged)
+        hits = sum(map(wanted, merged))
+        self.passed_over = self.passed_over or hits < len(merged)
+        return hits > 0
 
-    def _poll_shard(self, shard: Shard, now: float) -> tuple[list[Candidate], tuple[int, str] | None]:
-        """What can be tried for, and the place of the last item seen if there may be more behind it."""
+    def _poll_shard(
+        self, shard: Shard, now: float, wanted: Callable[[Candidate], bool]
+    ) -> tuple[list[Candidate], tuple[int, str] | None] | None:
+        """What can be tried for, and the place of the last item seen if there may be more; ``None``: it is paused."""
         clock = self._engine.clock
         now_ms, free_before_ms = clock.now_ms(), clock.earliest_ms()
         found: list[Candidate] = []
+        hits, gap_at = 0, None
         start: Mapping[str, Any] | None = None
         bulk = shard.found_last
         last: tuple[int, str] | None = None
@@ -212,21 +250,22 @@ class Poller:
                 )
             )
             if page.paused:
-                self.paused.add(shard.queue)
-                return [], None
+                return None
+            before = len(found)
             all_due = self._sort_out(page.candidates, found, now, now_ms, free_before_ms)
+            hits += sum(map(wanted, found[before:]))
             start = page.next_start
             last = _due_order(page.candidates[-1]) if page.candidates else last
             if start is None or not all_due:
                 shard.resume, shard.found_last = None, bool(found)
-                return found, None
-            if len(found) >= PROBE_ITEMS and (bulk or page_number > 0):
+                return _without_gap(found, gap_at, wanted), None
+            if hits >= PROBE_ITEMS and (bulk or page_number > 0):
                 break
-            if bulk and page_number == 0 and not found and shard.resume is not None:
-                start = shard.resume  # the head is leased or unknown: go on where the last poll stopped
+            if bulk and page_number == 0 and not hits and shard.resume is not None:
+                start, gap_at = shard.resume, len(found)  # nothing at the head: go on where the last poll stopped
             bulk = True
-        shard.resume, shard.found_last = (None if found else start), True
-        return found, last if found else None
+        shard.resume, shard.found_last = (None if hits else start), True
+        return _without_gap(found, gap_at, wanted), last if found else None
 
     def _sort_out(
         self, seen: Sequence[Candidate], found: list[Candidate], now: float, now_ms: int, free_before_ms: int
@@ -272,6 +311,13 @@ class Poller:
                         "queue %r has marks in shard %d, beyond its %d shards", queue.name, number, queue.shards
                     )
                     known.append(Shard(queue.name, number))
+
+
+def _without_gap(found: list[Candidate], gap_at: int | None, wanted: Callable[[Candidate], bool]) -> list[Candidate]:
+    """Behind a part that was not read, only what is wanted: the rest would be tried for before what lies in the gap."""
+    if gap_at is None:
+        return found
+    return found[:gap_at] + [candidate for candidate in found[gap_at:] if wanted(candidate)]
 
 
 def _due_order(candidate: Candidate) -> tuple[int, str]:

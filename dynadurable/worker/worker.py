@@ -19,6 +19,7 @@ from .engine import Engine
 from .held import LOST
 from .lane import Lane
 from .poller import Poller
+from .registrar import Registrar
 from .signals import Flag, stop_on_signals
 
 log = logging.getLogger("dynadurable.worker")
@@ -26,6 +27,8 @@ log = logging.getLogger("dynadurable.worker")
 IDLE_WAIT_SECONDS = 0.5
 SIGNAL_WAIT_SECONDS = 0.2
 CANCEL_SECONDS = 5.0
+REGISTER_SECONDS = 2.0
+REGISTER_DRAIN_SECONDS = 15.0  # most drains find little to do and are over before that: then they need no record
 EXIT_OK = 0
 EXIT_ABANDONED = 2
 
@@ -45,10 +48,17 @@ class Worker:
     """Made by ``app.worker(...)``. Used once: after it has stopped, ask the app for another."""
 
     def __init__(
-        self, engine: Engine, poller: Poller, lanes: Callable[[Worker], Sequence[Lane]], *, grace: timedelta
+        self,
+        engine: Engine,
+        poller: Poller,
+        lanes: Callable[[Worker], Sequence[Lane]],
+        registrar: Registrar,
+        *,
+        grace: timedelta,
     ) -> None:
         self._engine = engine
         self._poller = poller
+        self._registrar = registrar
         self._grace = grace.total_seconds()
         self._nudge = threading.Event()
         self._lanes = list(lanes(self))
@@ -103,6 +113,7 @@ class Worker:
             ConfigurationError: the table is missing, has other keys, or may not be used.
         """
         self._begin()
+        self._registrar.start(after_seconds=REGISTER_SECONDS)
         self._thread = threading.Thread(target=self._loop, name="dynadurable-dispatch", daemon=True)
         self._thread.start()
 
@@ -131,6 +142,7 @@ class Worker:
     def work_off(self, *, timeout: timedelta | None, hurry: Flag) -> datetime | None:
         """``drain`` without its signals."""
         self._begin()
+        self._registrar.start(after_seconds=REGISTER_DRAIN_SECONDS)
         clock = self._engine.clock
         give_up_at = None if timeout is None else clock.monotonic() + timeout.total_seconds()
         try:
@@ -164,6 +176,14 @@ class Worker:
                 return lane
         return None
 
+    def knows_pause(self, queue: str) -> bool:
+        """Whether it was seen lately if that queue is paused."""
+        return self._poller.knows_pause(queue)
+
+    def learn_pause(self, queue: str, *, paused: bool) -> None:
+        """It was seen just now whether that queue is paused."""
+        self._poller.learn_pause(queue, paused=paused)
+
     def begin(self, lane: Lane, mark: Mark, run: Run | None, *, run_id: str, sent: float) -> None:
         """Run a mark that was placed as claimed, in the slot that was reserved."""
         lane.submit(lane.attempts.claimed(mark, run_id, sent=sent, run=run))
@@ -196,6 +216,8 @@ class Worker:
         elif event != "error":
             self._claimed_once = True
         if idle:
+            if self._poller.passed_over:
+                self._poller.next_poll_at = 0.0  # a slot has come free for what was not wanted before
             self._nudge.set()
 
     def on_fatal(self, error: BaseException) -> None:
@@ -241,7 +263,7 @@ class Worker:
             return self._poller.longest_wait
         now = self._engine.clock.monotonic()
         if now >= self._poller.next_poll_at and not self._engine.stopping.is_set():
-            self._poller.poll()
+            self._poller.poll(self._is_wanted)
             self._hand_out()
             now = self._engine.clock.monotonic()
         return max(0.0, self._poller.next_poll_at - now)
@@ -263,6 +285,9 @@ class Worker:
         job = self._engine.registry.get(candidate.job)
         return job is not None and job.is_async == lane.is_async
 
+    def _is_wanted(self, candidate: Candidate) -> bool:
+        return any(lane.free_slots() and self._fits(candidate, lane) for lane in self._lanes)
+
     def _is_idle(self) -> bool:
         return all(lane.wait_idle(0.0) for lane in self._lanes)
 
@@ -280,6 +305,7 @@ class Worker:
             lane.close(abandon=not self._is_idle())
         abandoned = self._abandon()
         self._engine.keeper.stop()
+        self._registrar.stop()
         return StopReport(abandoned=abandoned)
 
     def _abandon(self) -> list[str]:
