@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from .control.dead import DeadPlans
+from .control.dead_letters import AioDeadLetters
+from .control.queues import AioQueues, QueuePlans
+from .control.runs import AioRuns
+from .control.workers import AioWorkers, WorkerPlans
 from .handle import AioRunHandle, TransactItems
 from .model.job import Job
 from .worker.crew import DEFAULT_ASYNC_CONCURRENCY, DEFAULT_CONCURRENCY, DEFAULT_POLL, WorkerSettings
@@ -54,6 +60,30 @@ class AioApp:
     ) -> list[tuple[Any, Any]]:
         """The same for PynamoDB; see ``App.transact_models``. Nothing is sent: do not await it."""
         return self._app.transact_models(job, *args, **kwargs)
+
+    def run(self, run_id: str) -> AioRunHandle[Any]:
+        """The run of that id; see ``App.run``. Nothing is sent: do not await it."""
+        return AioRunHandle(self._app, run_id)
+
+    @cached_property
+    def runs(self) -> AioRuns:
+        """Lists of what is pending and running."""
+        return AioRuns(self._app.run_plans, self._run)
+
+    @cached_property
+    def dead(self) -> AioDeadLetters:
+        """Dead letters: list, group, replay, purge."""
+        return AioDeadLetters(DeadPlans(self._operations, self._app.run_plans), self._run)
+
+    @cached_property
+    def queues(self) -> AioQueues:
+        """Pause, resume, counts."""
+        return AioQueues(QueuePlans(self._operations), self._run)
+
+    @cached_property
+    def workers(self) -> AioWorkers:
+        """Who is at work."""
+        return AioWorkers(WorkerPlans(self._operations), self._run)
 
     def worker(
         self,

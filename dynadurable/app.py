@@ -11,6 +11,11 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from .aio import AioApp
 from .clock import Clock, SystemClock
+from .control.dead import DeadPlans
+from .control.dead_letters import DeadLetters
+from .control.queues import QueuePlans, Queues
+from .control.runs import RunPlans, Runs
+from .control.workers import WorkerPlans, Workers
 from .drivers.boto3 import Boto3Driver
 from .drivers.clients import Clients, ClientSettings
 from .drivers.loops import LoopDrivers
@@ -89,6 +94,7 @@ class App:
         self.driver = Boto3Driver(self._clients.get, self.clock)
         self.loops = LoopDrivers(self._clients.settings, self.driver, self.clock)
         self.operations = Operations(self.items, self.clock, self.registry, queues, build=self.build)
+        self.run_plans = RunPlans(self.operations)
 
     @cached_property
     def aio(self) -> AioApp:
@@ -192,6 +198,35 @@ class App:
         ...         transaction.save(model, condition=condition)
         """
         return self.operations.transact_models(job, args, kwargs)[1]
+
+    # --- ask and operate --------------------------------------------------------------------------
+
+    def run(self, run_id: str) -> RunHandle[Any]:
+        """The run of that id, to ask for and to change. Nothing is sent.
+
+        >>> app.run(run_id).status()  # doctest: +SKIP
+        """
+        return RunHandle(self, run_id)
+
+    @cached_property
+    def runs(self) -> Runs:
+        """Lists of what is pending and running."""
+        return Runs(self.run_plans, self.driver.run)
+
+    @cached_property
+    def dead(self) -> DeadLetters:
+        """Dead letters: list, group, replay, purge."""
+        return DeadLetters(DeadPlans(self.operations, self.run_plans), self.driver.run)
+
+    @cached_property
+    def queues(self) -> Queues:
+        """Pause, resume, counts."""
+        return Queues(QueuePlans(self.operations), self.driver.run)
+
+    @cached_property
+    def workers(self) -> Workers:
+        """Who is at work."""
+        return Workers(WorkerPlans(self.operations), self.driver.run)
 
     # --- work -------------------------------------------------------------------------------------
 

@@ -10,12 +10,13 @@ from typing import Any
 from .clock import Clock, UniqueIds
 from .drivers.boto3 import Boto3Driver
 from .drivers.loops import LoopDrivers
-from .errors import ConfigurationError, DynadurableError, KeyConflictError
+from .errors import ConfigurationError, DynadurableError, KeyConflictError, StoreError
 from .model import codec, instant
 from .model.job import Job
 from .model.queue import DEFAULT_SHARDS, Queue
 from .model.registry import Registry
 from .storage import births, marks, requests, runs, table
+from .storage import queues as stored_queues
 from .storage.births import Birth, Newborn
 from .storage.call import Pause
 from .storage.items import Items
@@ -58,7 +59,7 @@ class Operations:
     async def enqueue(self, job: Job[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """Accept a run: when this returns, it will happen. Gives the run's id."""
         birth, born = self.born(job, args, kwargs)
-        worker, lane = self._eager(job, birth)
+        worker, lane = await self._eager(job, birth)
         sent = self.clock.monotonic()
         try:
             if worker is not None:
@@ -140,14 +141,30 @@ class Operations:
         for worker in self.workers:
             worker.wake()
 
-    def _eager(self, job: Job[Any, Any], birth: Birth) -> tuple[Worker | None, Lane | None]:
+    async def _eager(self, job: Job[Any, Any], birth: Birth) -> tuple[Worker | None, Lane | None]:
+        """A worker in this process that may begin at once, with a slot reserved for it."""
         if birth.due_ms > birth.now_ms:
             return None, None
         for worker in self.workers:
             lane = worker.reserve(job=job.name, queue=birth.queue)
-            if lane is not None:
+            if lane is None:
+                continue
+            if worker.knows_pause(birth.queue) or not await self._is_paused(worker, lane, birth.queue):
                 return worker, lane
+            lane.cancel_reservation()
         return None, None
+
+    async def _is_paused(self, worker: Worker, lane: Lane, queue: str) -> bool:
+        """Read it, where the worker has not looked for a while: an idle one looks every 20 seconds."""
+        try:
+            paused = await stored_queues.is_paused(self.items, queue)
+        except StoreError:
+            return True  # as good as: the usual way is tried, and tells what is wrong
+        except BaseException:
+            lane.cancel_reservation()
+            raise
+        worker.learn_pause(queue, paused=paused)
+        return paused
 
     def _claim_at_birth(self, born: Newborn, worker: Worker) -> None:
         """Eager start: the write that marks the run claims it too."""

@@ -22,6 +22,7 @@ from .engine import DEFAULT_GRACE, DEFAULT_LEASE, Engine, Hook
 from .lane import ThreadLane
 from .loop_lane import LoopLane
 from .poller import MAX_INTERVAL, MIN_INTERVAL, Poller
+from .registrar import Registrar
 from .worker import Worker
 
 MIN_LEASE = timedelta(seconds=1)
@@ -100,4 +101,10 @@ def make_worker(parts: Parts, queues: Sequence[Queue], settings: WorkerSettings)
         )
         return threads, loop_lanes[0]
 
-    return Worker(engine, poller, lanes, grace=settings.grace), loop_lanes[0]
+    registrar = Registrar(
+        engine,
+        [queue.name for queue in queues],
+        concurrency=settings.concurrency,
+        async_concurrency=settings.async_concurrency,
+    )
+    return Worker(engine, poller, lanes, registrar, grace=settings.grace), loop_lanes[0]
