@@ -63,6 +63,7 @@ class Engine:
     def release(self, held: Held) -> None:
         """The attempt has ended."""
         held.close()
+        self.keeper.forget(held)
         with self._lock:
             self._held.discard(held)
 

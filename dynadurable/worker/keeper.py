@@ -1,122 +1,197 @@
-"""Renews the leases of running bodies, on threads of its own that no body can block.
+"""Renews leases, of running bodies and named ones, on threads of its own that no user code can block.
 
-A lease is renewed at every third of its length. A renewal that fails for a passing reason is tried again until the
-lease has run out by our own clock; shortly before that the body is told, so that it stops before anybody else starts.
+A renewal that fails for a passing reason is tried again until nine tenths of the lease are over by our own clock. Then
+the holder is told, so that it stops before anybody else starts. One thread watches and sends nothing: so the holder is
+told in time although every request hangs. A few others send.
 """
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import logging
+import math
+import queue
+import random
 import threading
+from dataclasses import dataclass
 
 from ..clock import Clock
 from ..drivers.boto3 import Boto3Driver
 from ..errors import DynadurableError, LeaseLostError
 from ..forks import renew_after_fork
-from ..storage import marks
 from ..storage.items import Items
-from .held import LOST, Held
+from .tenure import LOST, Tenure
 
 log = logging.getLogger("dynadurable.worker")
 
-MAX_THREADS = 4
-MIN_WAIT_SECONDS = 0.02
-WARN_AT = 0.9  # of the lease: then the body is told that it is lost, with a tenth of the lease to spare
+MAX_SENDERS = 4
+MIN_WAIT_SECONDS = 0.005
+FIRST_DELAY_SECONDS = 0.1
+LINGER_SECONDS = 5.0
+STOP_SECONDS = 10.0
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What the keeper knows of one lease."""
+
+    tenure: Tenure
+    try_at: float
+    sending: bool = False
+    failures: int = 0
+
+    @property
+    def wake_at(self) -> float:
+        """When something is to be done about it. While a request is under way, that is only to give up."""
+        return self.tenure.last_try_at if self.sending else min(self.try_at, self.tenure.last_try_at)
 
 
 class Keeper:
-    """Keeps leases alive. Threads start when the first lease comes and end with ``stop``."""
+    """Keeps leases alive. Threads start when the first lease comes, and end when there is none for a while.
 
-    def __init__(self, items: Items, driver: Boto3Driver, clock: Clock) -> None:
+    ``linger_seconds``: for how long they stay without one.
+    """
+
+    def __init__(
+        self, items: Items, driver: Boto3Driver, clock: Clock, *, linger_seconds: float = LINGER_SECONDS
+    ) -> None:
         self._items = items
         self._driver = driver
         self._clock = clock
-        self._wake = threading.Condition()
-        self._due: list[tuple[float, int, Held]] = []
-        self._count = itertools.count()
-        self._threads: list[threading.Thread] = []
-        self._stopped = False
+        self._linger_seconds = linger_seconds
+        self._begin()
         renew_after_fork(self)
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._nudge = threading.Event()
+        self._kept: dict[Tenure, _Kept] = {}
+        self._wake_at = -math.inf
+        self._watcher: threading.Thread | None = None
+        self._to_send: queue.SimpleQueue[_Kept | None] = queue.SimpleQueue()
+        self._senders: list[threading.Thread] = []
+        self._sending = 0
+        self._stopped = False
 
     def after_fork(self) -> None:
         """A child holds no leases: the parent goes on renewing its own."""
-        self._wake, self._due, self._threads = threading.Condition(), [], []
+        self._begin()
 
-    def keep(self, held: Held) -> None:
-        """Renew from now on, until it is closed."""
-        with self._wake:
-            first = not self._due or held.renew_at < self._due[0][0]
-            heapq.heappush(self._due, (held.renew_at, next(self._count), held))
-            if not self._threads:
-                self._start_thread()
-            if first:
-                self._wake.notify()
+    def keep(self, tenure: Tenure) -> None:
+        """Renew from now on, until it is closed or forgotten."""
+        with self._lock:
+            self._kept[tenure] = kept = _Kept(tenure, tenure.renew_at)
+            if self._watcher is None and not self._stopped:
+                self._wake_at = -math.inf
+                self._watcher = threading.Thread(target=self._watch, name="dynadurable-keeper", daemon=True)
+                self._watcher.start()
+            elif kept.wake_at < self._wake_at:
+                self._nudge.set()
+
+    def forget(self, tenure: Tenure) -> None:
+        """Renew it no more."""
+        with self._lock:
+            self._kept.pop(tenure, None)
+            if not self._kept and self._linger_seconds <= 0:
+                self._nudge.set()
 
     def stop(self) -> None:
         """End the threads; what is still held is not renewed any more."""
-        with self._wake:
+        with self._lock:
             self._stopped = True
-            self._wake.notify_all()
-        for thread in list(self._threads):
-            thread.join(timeout=10)
+            self._nudge.set()
+            threads = [*self._senders, *([self._watcher] if self._watcher else [])]
+        for thread in threads:
+            thread.join(timeout=STOP_SECONDS)
 
-    def _start_thread(self) -> None:
-        name = f"dynadurable-keeper-{len(self._threads)}"
-        thread = threading.Thread(target=self._loop, name=name, daemon=True)
-        self._threads.append(thread)
-        thread.start()
+    # --- the thread that watches ------------------------------------------------------------------
 
-    def _loop(self) -> None:
-        while (held := self._next()) is not None:
-            self._renew(held)
+    def _watch(self) -> None:
+        lingered = False
+        while True:
+            with self._lock:
+                self._nudge.clear()
+                if self._stopped or (not self._kept and (lingered or self._linger_seconds <= 0)):
+                    self._end()
+                    return
+                late = self._look(self._clock.monotonic())
+                wait = self._linger_seconds if not self._kept else self._wake_at - self._clock.monotonic()
+                lingered = not self._kept
+            for tenure in late:
+                self._lost(tenure, "it could not be renewed in time")
+            self._clock.wait(self._nudge, max(MIN_WAIT_SECONDS, min(wait, threading.TIMEOUT_MAX)))
 
-    def _next(self) -> Held | None:
-        with self._wake:
-            while not self._stopped:
-                now = self._clock.monotonic()
-                while self._due and (self._due[0][2].closed or self._due[0][0] <= now):
-                    held = heapq.heappop(self._due)[2]
-                    if held.closed:
-                        continue
-                    if self._due and self._due[0][0] <= now and len(self._threads) < MAX_THREADS:
-                        self._start_thread()  # more is due: a slow reply must not make the others wait
-                    return held
-                delay = self._due[0][0] - now if self._due else None
-                self._wake.wait(None if delay is None else max(MIN_WAIT_SECONDS, delay))
-            return None
+    def _look(self, now: float) -> list[Tenure]:
+        """Have what is due renewed, and give what is too late for that."""
+        for tenure in [tenure for tenure in self._kept if tenure.closed]:
+            del self._kept[tenure]
+        late = [tenure for tenure in self._kept if now >= tenure.last_try_at]
+        for tenure in late:
+            del self._kept[tenure]
+        for kept in self._kept.values():
+            if not kept.sending and kept.try_at <= now:
+                self._send(kept)
+        self._wake_at = min((kept.wake_at for kept in self._kept.values()), default=math.inf)
+        return late
 
-    def _renew(self, held: Held) -> None:
-        if held.renew_at > self._clock.monotonic():  # a checkpoint has renewed it meanwhile
-            self._again(held, held.renew_at)
+    def _send(self, kept: _Kept) -> None:
+        if kept.tenure.renew_at > self._clock.monotonic():  # a checkpoint has renewed it meanwhile
+            kept.try_at, kept.failures = kept.tenure.renew_at, 0
             return
-        sent = self._clock.monotonic()
-        last_try_at = held.deadline - held.lease_seconds * (1 - WARN_AT)
-        if sent >= last_try_at:
-            self._lost(held, "it could not be renewed in time")
-            return
-        until = self._clock.latest_ms() + round(held.lease_seconds * 1000)
+        kept.sending = True
+        self._sending += 1
+        if self._sending > len(self._senders) and len(self._senders) < MAX_SENDERS:
+            name = f"dynadurable-renewal-{len(self._senders)}"
+            sender = threading.Thread(target=self._renew_all, args=(self._to_send,), name=name, daemon=True)
+            self._senders.append(sender)
+            sender.start()
+        self._to_send.put(kept)
+
+    def _end(self) -> None:
+        for _ in self._senders:
+            self._to_send.put(None)
+        self._senders, self._watcher = [], None
+        self._to_send, self._sending = queue.SimpleQueue(), 0
+
+    # --- the threads that send --------------------------------------------------------------------
+
+    def _renew_all(self, to_send: queue.SimpleQueue[_Kept | None]) -> None:
+        while (kept := to_send.get()) is not None:
+            again_at = None if kept.tenure.closed else self._renew(kept)
+            with self._lock:
+                if to_send is self._to_send:
+                    self._sending -= 1
+                kept.sending = False
+                if again_at is None:
+                    self._kept.pop(kept.tenure, None)
+                    continue
+                kept.try_at = again_at
+                if kept.wake_at < self._wake_at:
+                    self._nudge.set()
+
+    def _renew(self, kept: _Kept) -> float | None:
+        """Renew it once; when to do so again, or ``None`` for never."""
+        tenure, sent = kept.tenure, self._clock.monotonic()
+        until_ms = self._clock.latest_ms() + round(tenure.lease_seconds * 1000)
+        plan = tenure.renewal(self._items, lease_until_ms=until_ms)
         try:
-            plan = marks.renew(self._items, held.mark, lease_until_ms=until)
-            mark = self._driver.run(plan, give_up_at=min(last_try_at, sent + held.lease_seconds / 3))
+            # One try: what is given up meanwhile must not be sent again, so it is tried again from here.
+            cancelled = self._driver.run(plan, give_up_at=sent - 1)
         except LeaseLostError:
-            self._lost(held, "another worker took it over, or the run is gone")
+            self._lost(tenure, "somebody else has taken it over, or it is gone")
+            return None
         except DynadurableError as error:
-            log.warning("renewing the lease on run %s failed, trying again: %s", held.run_id, error)
-            self._again(held, min(sent + held.lease_seconds / 6, last_try_at))
+            log.warning("renewing %s failed, trying again: %s", tenure.what, error)
         except Exception:  # a defect must not end the renewal of the other leases
-            log.exception("renewing the lease on run %s failed, trying again", held.run_id)
-            self._again(held, min(sent + held.lease_seconds / 6, last_try_at))
+            log.exception("renewing %s failed, trying again", tenure.what)
         else:
-            held.extended(sent=sent, cancelled=bool(mark.cancelled))
-            self._again(held, held.renew_at)
+            tenure.extended(sent=sent, cancelled=cancelled)
+            kept.failures = 0
+            return tenure.renew_at
+        kept.failures += 1
+        delay: float = min(tenure.renew_seconds / 2, FIRST_DELAY_SECONDS * 2 ** min(kept.failures, 16))
+        return self._clock.monotonic() + delay * (0.5 + 0.5 * random.random())
 
-    def _again(self, held: Held, at: float) -> None:
-        with self._wake:
-            heapq.heappush(self._due, (at, next(self._count), held))
-
-    def _lost(self, held: Held, why: str) -> None:
-        if not held.closed:
-            log.warning("lost the lease on run %s: %s", held.run_id, why)
-            held.tell(LOST)
+    def _lost(self, tenure: Tenure, why: str) -> None:
+        if not tenure.closed:
+            log.warning("lost %s: %s", tenure.what, why)
+            tenure.tell(LOST)
