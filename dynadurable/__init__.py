@@ -5,9 +5,12 @@ from .app import App
 from .errors import (
     ConfigurationError,
     DynadurableError,
+    EnqueueIncompleteError,
     Fail,
+    InputRefusedError,
     Interrupted,
     KeyConflictError,
+    LeaseBusyError,
     LeaseLostError,
     PayloadRefusedError,
     PayloadTooLargeError,
@@ -20,9 +23,16 @@ from .errors import (
 )
 from .fan_out import fan_out, iterable_pages, paginator_pages, query_pages
 from .handle import AioRunHandle, RunHandle, TransactItems
-from .model.job import AsyncJob, Job
+from .model.dead_letter import DeadGroup, DeadLetter
+from .model.explanation import Explanation
+from .model.failure import Failure
+from .model.job import AsyncJob, Job, JobCall
 from .model.queue import Queue
+from .model.queue_info import QueueInfo
+from .model.replay import ReplayReport
 from .model.retry import Retry
+from .model.run_info import RunInfo
+from .model.worker_info import WorkerInfo
 from .worker.context import JobContext
 from .worker.context_aio import AsyncJobContext
 from .worker.worker import Worker
@@ -36,26 +46,38 @@ __all__ = [
     "AsyncJob",
     "AsyncJobContext",
     "ConfigurationError",
+    "DeadGroup",
+    "DeadLetter",
     "DynadurableError",
+    "EnqueueIncompleteError",
+    "Explanation",
     "Fail",
+    "Failure",
+    "InputRefusedError",
     "Interrupted",
     "Job",
+    "JobCall",
     "JobContext",
     "KeyConflictError",
+    "LeaseBusyError",
     "LeaseLostError",
     "PayloadRefusedError",
     "PayloadTooLargeError",
     "Queue",
+    "QueueInfo",
+    "ReplayReport",
     "Retry",
     "RunCancelledError",
     "RunDeadError",
     "RunExpiredError",
     "RunHandle",
+    "RunInfo",
     "RunNotFinishedError",
     "RunUnknownError",
     "Snooze",
     "TransactItems",
     "Worker",
+    "WorkerInfo",
     "fan_out",
     "iterable_pages",
     "paginator_pages",

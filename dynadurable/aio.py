@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from .control.bulk import BulkPlans
 from .control.dead import DeadPlans
 from .control.dead_letters import AioDeadLetters
 from .control.queues import AioQueues, QueuePlans
 from .control.runs import AioRuns
 from .control.workers import AioWorkers, WorkerPlans
 from .handle import AioRunHandle, TransactItems
-from .model.job import Job
+from .model.job import Job, JobCall
 from .worker.crew import DEFAULT_ASYNC_CONCURRENCY, DEFAULT_CONCURRENCY, DEFAULT_POLL, WorkerSettings
 from .worker.engine import DEFAULT_GRACE, DEFAULT_LEASE, Hook
 from .worker.worker_aio import AioWorker
@@ -45,6 +46,11 @@ class AioApp:
     ) -> AioRunHandle[Returned]:
         """Accept a run of the job; see ``App.enqueue``. Cancelled, it may have been accepted all the same."""
         return AioRunHandle(self._app, await self._run(self._operations.enqueue(job, args, kwargs)))
+
+    async def enqueue_many(self, calls: Iterable[JobCall[Returned]]) -> list[AioRunHandle[Returned]]:
+        """Accept many runs; see ``App.enqueue_many``."""
+        run_ids = await self._run(BulkPlans(self._operations).enqueue(calls))
+        return [AioRunHandle(self._app, run_id) for run_id in run_ids]
 
     def transact_items(self, job: Job[Params, Returned], *args: Params.args, **kwargs: Params.kwargs) -> TransactItems:
         """Elements for your own ``transact_write_items``; see ``App.transact_items``. Nothing is sent: do not await it.

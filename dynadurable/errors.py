@@ -162,16 +162,27 @@ class KeyConflictError(DynadurableError):
 class EnqueueIncompleteError(DynadurableError):
     """Some runs of a bulk enqueue were not stored; the others were.
 
-    ``not_stored`` and ``stored`` list run ids in the order of the call.
+    ``not_stored`` and ``stored`` list run ids in the order of the call; ``errors`` says why, by run id, where there was
+    an error. One whose request got no answer counts as not stored, although it may have been.
     """
 
-    def __init__(self, *, stored: Sequence[str], not_stored: Sequence[str]) -> None:
+    def __init__(
+        self,
+        *,
+        stored: Sequence[str],
+        not_stored: Sequence[str],
+        errors: Mapping[str, DynadurableError] | None = None,
+    ) -> None:
+        shown = f"{', '.join(not_stored[:5])}{', ...' if len(not_stored) > 5 else ''}"
+        first = next(iter((errors or {}).values()), None)
+        because = "" if first is None else f" ({first})"
         super().__init__(
-            f"{len(not_stored)} of {len(stored) + len(not_stored)} runs were not stored: {', '.join(not_stored[:5])}"
-            f"{', ...' if len(not_stored) > 5 else ''}; enqueue these again"
+            f"{len(not_stored)} of {len(stored) + len(not_stored)} runs were not stored: {shown}{because}; "
+            "enqueue these again"
         )
         self.stored = tuple(stored)
         self.not_stored = tuple(not_stored)
+        self.errors = dict(errors or {})
 
 
 # --- leases ---------------------------------------------------------------------------------------

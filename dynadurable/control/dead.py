@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -220,15 +220,24 @@ class DeadPlans:
         until = now_ms if where.until is None else min(now_ms, instant.epoch_ms(where.until))
         span = dead.Span(since_ms=max(0, since), until_ms=max(0, until))
         for queue in [where.queue] if where.queue is not None else await known_queues(self._operations):
-            for shard, page in await dead.nonempty_shards(self._items, queue, span=span, now_ms=now_ms):
-                while True:
-                    for stored in page.letters:
-                        letter = to_dead_letter(stored, queue)
-                        if where.matches(letter, builds) and not await each(stored, letter):
-                            return
+            for shard, first in await dead.nonempty_shards(self._items, queue, span=span, now_ms=now_ms):
+                page = first
+                while await self._walk_page(page, queue, where, builds, each):
                     if page.next_start is None:
                         break
                     page = await dead.page(self._items, queue, shard, span=span, now_ms=now_ms, start=page.next_start)
+                else:
+                    return
+
+    async def _walk_page(
+        self, page: dead.Page, queue: str, where: DeadFilter, builds: Mapping[str, int], each: Each
+    ) -> bool:
+        """False if it is to go no further."""
+        for stored in page.letters:
+            letter = to_dead_letter(stored, queue)
+            if where.matches(letter, builds) and not await each(stored, letter):
+                return False
+        return True
 
 
 def _newest_first(letter: DeadLetter) -> tuple[float, str]:

@@ -75,8 +75,9 @@ class DeadLetters:
         everything: bool = False,
         **where: Unpack[Where],
     ) -> ReplayReport:
-        """Bring back one run by its id, or all that fit: the same id, options, input and recorded progress; attempts
-        begin anew. A second replay finds nothing to do.
+        """Bring back one run by its id, or all that fit.
+
+        Id, options, input and recorded progress stay, attempts begin anew. A second replay finds nothing to do.
 
         ``arguments`` replaces the input of one run. ``rate``: so many runs per second. ``stop_after``: stop once so
         many replayed runs in a row have failed again. ``dry_run`` only counts.

@@ -60,14 +60,14 @@ class RunPlans:
     async def status(self, run_id: str) -> str:
         return (await self.info(run_id)).state
 
-    async def wait(self, run_id: str, timeout: timedelta | None) -> str:
+    async def wait(self, run_id: str, patience: timedelta | None) -> str:
         """The state that the run ended in. A self-contained run that was seen and is gone has succeeded."""
-        found, was_live = await self._end_of(run_id, timeout)
+        found, was_live = await self._end_of(run_id, patience)
         return SUCCEEDED if found.run is None and was_live else str(self._ended(found).state)
 
-    async def result(self, run_id: str, timeout: timedelta | None) -> Any:
+    async def result(self, run_id: str, patience: timedelta | None) -> Any:
         """What the run returned."""
-        found, was_live = await self._end_of(run_id, timeout)
+        found, was_live = await self._end_of(run_id, patience)
         if found.run is None and was_live:
             raise RunUnknownError(run_id, "it has succeeded; its job keeps no result: give it keep_result=")
         run = self._ended(found)
@@ -82,10 +82,10 @@ class RunPlans:
             raise RunUnknownError(run_id, "it has succeeded; its job keeps no result: give it keep_result=")
         return codec.decode(data)
 
-    async def _end_of(self, run_id: str, timeout: timedelta | None) -> tuple[Found, bool]:
+    async def _end_of(self, run_id: str, patience: timedelta | None) -> tuple[Found, bool]:
         """Wait for the end of a run; whether it was seen alive before."""
         clock, delay, was_live = self._clock, FIRST_LOOK_SECONDS, False
-        seconds = 0.0 if timeout is None else instant.clamp_delay(timeout, "timeout").total_seconds()
+        seconds = 0.0 if patience is None else instant.clamp_delay(patience, "timeout").total_seconds()
         give_up_at = clock.monotonic() + seconds
         while True:
             found = await lookup.find(self._items, run_id)

@@ -91,6 +91,13 @@ class Job(Generic[Params, Returned]):
         options = Options(key=key, unique_for=unique_for, delay=delay, at=at, queue=queue)
         return replace(self, options=options)
 
+    def call(self, *args: Params.args, **kwargs: Params.kwargs) -> JobCall[Returned]:
+        """A call to be enqueued together with others; see ``App.enqueue_many``. Nothing is sent.
+
+        >>> app.enqueue_many(fan_out.using(key=molt).call(molt_id=molt) for molt in molts)  # doctest: +SKIP
+        """
+        return JobCall(job=self, args=args, kwargs=kwargs)
+
     def to_payload(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         """The arguments of a call, encoded.
 
@@ -139,6 +146,18 @@ class Job(Generic[Params, Returned]):
             return codec.encode(parameter.default) == codec.encode(value)
         except InputRefusedError:  # a default that cannot be stored was not given by the caller
             return False
+
+
+Returned_co = TypeVar("Returned_co", covariant=True)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
+class JobCall(Generic[Returned_co]):
+    """A job with the arguments of one call; made by ``job.call(...)``."""
+
+    job: Job[..., Returned_co]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)

@@ -94,10 +94,21 @@ def transact_element(call: Call) -> dict[str, Any]:
 
 
 def batch_put(items: Sequence[Item]) -> Call:
-    """BatchWriteItem of at most 25 puts; the caller counts."""
+    """BatchWriteItem of at most 25 puts; the caller counts. Not repeatable: a put again could undo a claim."""
     table = type(items[0]).Meta.table_name  # given by bind()
     puts = [{"PutRequest": {"Item": item.serialize()}} for item in items]
-    return Call(operation="BatchWriteItem", params={"RequestItems": {table: puts}})
+    return Call(operation="BatchWriteItem", params={"RequestItems": {table: puts}}, repeatable=False)
+
+
+def batch_get(model: type[Item], keys: Sequence[tuple[str, str]]) -> Call:
+    """BatchGetItem of at most 100 items, strongly consistent; the caller counts."""
+    schema_keys = [{name: {"S": part} for name, part in zip(_key_names(model), key, strict=True)} for key in keys]
+    table = model.Meta.table_name  # given by bind()
+    return Call(operation="BatchGetItem", params={"RequestItems": {table: {"Keys": schema_keys, "ConsistentRead": True}}})
+
+
+def _key_names(model: type[Item]) -> tuple[str, str]:
+    return model.pk.attr_name or "", model.sk.attr_name or ""
 
 
 def _on_failure(condition: Condition | None) -> str | None:
