@@ -147,12 +147,13 @@ class DeadLetter(Item):
 
 
 class Lease(Item):
-    """A named lease. Never deleted: its fence must not begin again."""
+    """A named lease; the sort key is its name. Never deleted: its fence must not begin again."""
 
     token = UnicodeAttribute(attr_name="dd_token", null=True)
     fence = NumberAttribute(attr_name="dd_fence", default=0)
     lease_until_ms = NumberAttribute(attr_name="dd_lease", null=True)
     owner = UnicodeAttribute(attr_name="dd_worker", null=True)
+    since_ms = NumberAttribute(attr_name="dd_at", null=True)
 
 
 class QueueSettings(Item):

@@ -14,6 +14,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import zlib
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -26,7 +27,8 @@ MAX_KEY_BYTES = 8_192
 """Of a business key: it is stored in the run item, and its hash makes the run's id."""
 RUN_SORT_KEY = "run"
 PAGE_PREFIX = "page#"
-LEASE_SORT_KEY = "lease"
+LEASE_SHARDS = 16
+"""Named leases are spread over so many partitions: a list of them reads these, and nothing else has to be kept."""
 SETTINGS_SORT_KEY = "!settings"
 """Sorts before every mark, so that each poll reads a queue's settings for free."""
 _DUE_WIDTH = 15
@@ -82,6 +84,19 @@ def dead_partition(schema: TableSchema, queue: str, shard: int) -> str:
 
 def run_partition(schema: TableSchema, run_id: str) -> str:
     return partition(schema, "run", run_id)
+
+
+def lease_partition(schema: TableSchema, shard: int) -> str:
+    return partition(schema, "lease", str(shard))
+
+
+def lease_key(schema: TableSchema, name: str) -> tuple[str, str]:
+    """Partition and sort key of a named lease; the sort key is the name itself.
+
+    >>> lease_key(TableSchema(table="shop"), "refresher")
+    ('lease#2', 'refresher')
+    """
+    return lease_partition(schema, zlib.crc32(name.encode()) % LEASE_SHARDS), name
 
 
 def workers_partition(schema: TableSchema) -> str:
