@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import timedelta
 from functools import cached_property
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from .aio import AioApp
 from .clock import Clock, SystemClock
+from .control.bulk import BulkPlans
 from .control.dead import DeadPlans
 from .control.dead_letters import DeadLetters
 from .control.queues import QueuePlans, Queues
@@ -21,7 +22,7 @@ from .drivers.clients import Clients, ClientSettings
 from .drivers.loops import LoopDrivers
 from .handle import RunHandle, TransactItems
 from .model import job as jobs
-from .model.job import DEFAULT_QUEUE, AsyncJob, Job
+from .model.job import DEFAULT_QUEUE, AsyncJob, Job, JobCall
 from .model.queue import Queue
 from .model.registry import Registry
 from .model.retry import Retry
@@ -177,6 +178,21 @@ class App:
             StoreUnavailableError: DynamoDB is out of reach; whether the run was accepted is not known.
         """
         return RunHandle(self, self.driver.run(self.operations.enqueue(job, args, kwargs)))
+
+    def enqueue_many(self, calls: Iterable[JobCall[Returned]]) -> list[RunHandle[Returned]]:
+        """Accept many runs; the handles are in the order of the calls.
+
+        All calls are checked before anything is written. Runs without a key go 25 to a request, those with a key by a
+        conditional write each, several requests at a time. For thousands; give more in portions.
+
+        >>> app.enqueue_many(fan_out.call(molt_id=molt) for molt in molts)  # doctest: +SKIP
+
+        Raises:
+            InputRefusedError, KeyConflictError: a call that cannot be accepted, or two of one key with different
+                arguments; nothing was written.
+            EnqueueIncompleteError: some were not stored; lists which, and why.
+        """
+        return [RunHandle(self, run_id) for run_id in self.driver.run(BulkPlans(self.operations).enqueue(calls))]
 
     def transact_items(self, job: Job[Params, Returned], *args: Params.args, **kwargs: Params.kwargs) -> TransactItems:
         """Elements for your own ``transact_write_items``: the run is accepted if and only if your transaction commits.
