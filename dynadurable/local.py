@@ -27,7 +27,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -223,7 +223,7 @@ class LocalStore:
         self._scratch = scratch
         command = self.server.command(port, self.folder)
         environment = {**os.environ, **self.server.environment(port, self.folder)}
-        launcher = [sys.executable, "-I", "-S", "-c", _LAUNCHER, str(os.getpid()), *command]
+        launcher = tied_to_this_process(command)
 
         def spawn() -> subprocess.Popen[bytes]:
             with self._log.open("wb") as log:
@@ -345,6 +345,11 @@ def _ministack_python() -> str:
         f"python3 -m venv .venv-store && .venv-store/bin/pip install ministack, and let {MINISTACK_PYTHON} name "
         "the Python in it"
     )
+
+
+def tied_to_this_process(command: Sequence[str]) -> list[str]:
+    """The command, so that on Linux the kernel kills it when this process dies. Start it from a thread that lasts."""
+    return [sys.executable, "-I", "-S", "-c", _LAUNCHER, str(os.getpid()), *command]
 
 
 def free_port() -> int:
