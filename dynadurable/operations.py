@@ -90,6 +90,7 @@ class Operations:
             run_id=born.run_id,
             now_ms=birth.now_ms,
             elapsed_ms=lambda: round((self.clock.monotonic() - sent) * 1000),
+            page=born.page,
         )
         return started.created
 
@@ -100,6 +101,8 @@ class Operations:
         birth, born = self.born(job, args, kwargs)
         model = self.items.mark
         calls = [requests.put(born.mark, model.pk.does_not_exist())]
+        if born.page is not None:
+            calls.append(requests.put(born.page))
         if born.run is not None:
             calls.append(requests.put(born.run, runs.startable(self.items, birth.now_ms)))
         return born.run_id, [requests.transact_element(call) for call in calls]
@@ -110,6 +113,8 @@ class Operations:
         """The same as PynamoDB models with their conditions."""
         birth, born = self.born(job, args, kwargs)
         pairs: list[tuple[Any, Any]] = [(born.mark, self.items.mark.pk.does_not_exist())]
+        if born.page is not None:
+            pairs.append((born.page, None))
         if born.run is not None:
             pairs.append((born.run, runs.startable(self.items, birth.now_ms)))
         return born.run_id, pairs
@@ -231,6 +236,7 @@ class Operations:
             unique_until_ms=None if options.unique_for is None else now_ms + options.unique_for // _MILLISECOND,
             keep_seconds=None if job.keep_result is None else round(job.keep_result.total_seconds()),
             build=self.build,
+            workflow=job.is_workflow,
         )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .items import Items, Mark, Run
+from . import journal
+from .items import Items, Mark, Page, Run
 from .keys import (
     RUN_SORT_KEY,
     first_place,
@@ -35,15 +36,22 @@ class Birth:
     unique_until_ms: int | None = None
     keep_seconds: int | None = None
     build: str | None = None
+    workflow: bool = False
+    parent: str | None = None
+    parent_journal: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Newborn:
-    """The items to put. ``run`` is there only where the mark alone is not enough."""
+    """The items to put, in this order: mark, page, run.
+
+    ``run`` is there only where the mark alone is not enough; ``page`` only for the large input of a workflow.
+    """
 
     run_id: str
     mark: Mark
     run: Run | None
+    page: Page | None = None
 
 
 def newborn(items: Items, birth: Birth, *, needs_run: bool) -> Newborn:
@@ -55,7 +63,14 @@ def newborn(items: Items, birth: Birth, *, needs_run: bool) -> Newborn:
     if not needs_run:
         return Newborn(run_id=run_id, mark=_self_contained(items, birth, run_id), run=None)
     run = _run(items, birth, run_id)
-    return Newborn(run_id=run_id, mark=_pointer(items, birth, run), run=run)
+    page = _input_page(items, birth, run) if birth.workflow and not journal.fits_inline(run) else None
+    return Newborn(run_id=run_id, mark=_pointer(items, birth, run), run=run, page=page)
+
+
+def _input_page(items: Items, birth: Birth, run: Run) -> Page:
+    """Takes the input out of the run item: each step of the workflow is billed by the whole of that."""
+    run.input = None
+    return items.page(pk=run.pk, sk=journal.input_key(run.journal_id), body=birth.input)
 
 
 def place_of(generation: str, rev: int) -> str:
@@ -103,6 +118,10 @@ def _run(items: Items, birth: Birth, run_id: str) -> Run:
         keep_seconds=birth.keep_seconds,
         created_ms=birth.now_ms,
         build=birth.build,
+        workflow=True if birth.workflow else None,
+        due_ms=birth.due_ms if birth.workflow and birth.due_ms > birth.now_ms else None,
+        parent=birth.parent,
+        parent_journal=birth.parent_journal,
     )
 
 

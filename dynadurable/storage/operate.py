@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ..clock import Clock, UniqueIds
 from ..errors import ConditionFailedError, LeaseBusyError, LeaseLostError
-from . import lookup, marks, requests, runs, settle
+from . import ends, lookup, marks, requests, runs, settle
 from .births import ENDED_SECONDS, place_of, promoted, ttl_seconds
 from .items import CANCELLED, LIVE, Items, Mark, Run
 from .keys import RUN_SORT_KEY, mark_sort_key, parse_mark_sort_key, run_partition
@@ -133,7 +133,7 @@ class _Cancelling:
         model = items.run
         keep_seconds = ENDED_SECONDS if run.keep_seconds is None else int(run.keep_seconds)
         changes = [model.ended_ms.set(now_ms), model.ttl.set(ttl_seconds(now_ms, keep_seconds, run))]
-        await runs.end(items, mark, run_partition(items.schema, self.run_id), changes, state=CANCELLED)
+        await ends.end(items, mark, run_partition(items.schema, self.run_id), changes, state=CANCELLED)
 
 
 class _Moving:

@@ -104,7 +104,9 @@ def batch_get(model: type[Item], keys: Sequence[tuple[str, str]]) -> Call:
     """BatchGetItem of at most 100 items, strongly consistent; the caller counts."""
     schema_keys = [{name: {"S": part} for name, part in zip(_key_names(model), key, strict=True)} for key in keys]
     table = model.Meta.table_name  # given by bind()
-    return Call(operation="BatchGetItem", params={"RequestItems": {table: {"Keys": schema_keys, "ConsistentRead": True}}})
+    return Call(
+        operation="BatchGetItem", params={"RequestItems": {table: {"Keys": schema_keys, "ConsistentRead": True}}}
+    )
 
 
 def _key_names(model: type[Item]) -> tuple[str, str]:

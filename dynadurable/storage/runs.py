@@ -23,7 +23,7 @@ from pynamodb.expressions.update import Action
 from ..errors import ConditionFailedError, KeyConflictError, LeaseLostError, TransactionFailedError
 from . import marks, requests
 from .call import Call
-from .items import DEAD, LIVE, DeadLetter, Item, Items, Mark, Run
+from .items import LIVE, Item, Items, Mark, Page, Run
 from .keys import RUN_SORT_KEY, queue_partition, run_partition
 
 GRACE_MS = 600_000
@@ -61,23 +61,34 @@ def holds_key(run: Run, now_ms: int) -> bool:
 
 
 async def start(
-    items: Items, run: Run, mark: Mark, *, run_id: str, now_ms: int, elapsed_ms: Callable[[], int]
+    items: Items,
+    run: Run,
+    mark: Mark,
+    *,
+    run_id: str,
+    now_ms: int,
+    elapsed_ms: Callable[[], int],
+    page: Page | None = None,
+    once: bool = False,
 ) -> Started:
     """Start a run: mark first, then the run, put if absent or over an ended one whose key is free.
 
-    ``elapsed_ms`` tells how long this call has taken so far.
+    ``elapsed_ms`` tells how long this call has taken so far. ``page`` is put before the run: what that refers to.
+    ``once``: never again under this id, also not after the run has ended.
 
     Raises:
         KeyConflictError: the key belongs to a live run with another payload.
     """
     seen = await read(items, run_id) if run.key is not None else None
-    if seen is not None and holds_key(seen, now_ms):
+    if seen is not None and (once or holds_key(seen, now_ms)):
         return await _join(items, seen, run, run_id=run_id)
     if seen is not None:
         run.fence = max(int(run.fence), int(seen.fence) + 1)  # the fence of a run id never goes back
         mark.fence_placed = run.fence
         mark.fence = run.fence + (1 if mark.token else 0)  # an eager start has claimed it already
     await marks.place(items, mark)
+    if page is not None:
+        await requests.put(page)
     try:
         await requests.put(run, _startable(items, seen))
     except ConditionFailedError as error:
@@ -186,32 +197,6 @@ async def move(items: Items, mark: Mark, run_key: str, changes: Sequence[Action]
         items, mark, run_key, actions, applied=lambda stands: stands.mark == due_sort_key, only_if=only_if
     )
     await marks.place(items, pointer_to(items, run))
-    await marks.drop(items, mark)
-    return run
-
-
-async def end(
-    items: Items,
-    mark: Mark,
-    run_key: str,
-    changes: Sequence[Action],
-    *,
-    state: str,
-    dead_letter: DeadLetter | None = None,
-) -> Run:
-    """End the run, then do what its end owes, then delete its mark.
-
-    Raises:
-        LeaseLostError: the run has another holder, or is to die and was cancelled meanwhile; nothing was changed.
-    """
-    model = items.run
-    actions = [*changes, model.state.set(state), model.fence.set(mark.fence), model.rev.set(model.rev + 1)]
-    only_if = model.cancelled.does_not_exist() if state == DEAD else None
-    run = await update_held(
-        items, mark, run_key, actions, applied=lambda stands: stands.state == state, only_if=only_if
-    )
-    if dead_letter is not None:
-        await requests.put(dead_letter)
     await marks.drop(items, mark)
     return run
 

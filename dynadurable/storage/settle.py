@@ -5,16 +5,16 @@
 | absent or of another generation, mark is young | hands the mark back and looks again shortly                |
 | absent or of another generation, mark is old   | deletes it: its enqueue was never acknowledged             |
 | ended                                          | redoes what the end owes, deletes the mark                 |
-| names another mark                             | puts that one if absent, deletes this one                  |
+| names another mark                             | puts that one if absent (and wakes a run that waits),      |
+|                                                | deletes this one                                           |
 | live and names this mark                       | runs it                                                    |
 """
 
 from __future__ import annotations
 
-from ..errors import ConditionFailedError
-from . import marks, requests, runs
-from .items import DEAD, DeadLetter, Items, Mark, Run
-from .keys import dead_partition, run_partition
+from . import ends, marks, runs, signals
+from .items import Items, Mark, Run
+from .keys import run_partition
 
 LOOK_AGAIN_MS = 3_000
 
@@ -45,32 +45,9 @@ async def _repair(items: Items, mark: Mark, run: Run | None, *, now_ms: int) -> 
             await marks.hand_back(items, mark, not_before_ms=now_ms + LOOK_AGAIN_MS)
             return
     elif not run.is_live:
-        await redo_end(items, run)
+        await ends.pay(items, run)
     elif run.mark != mark.sk:
         await marks.place(items, runs.pointer_to(items, run))
+        if run.waits:  # whoever parked it may have died before its second look: let it look again
+            await signals.wake(items, run, run_id=ends.run_id_of(run), topic_=None, now_ms=now_ms)
     await marks.drop(items, mark)
-
-
-async def redo_end(items: Items, run: Run) -> None:
-    """What an end owes, again: harmless if it was done already."""
-    if run.state == DEAD and run.dead_letter is not None:
-        letter = letter_of(items, run)
-        try:
-            await requests.put(letter, items.dead_letter.pk.does_not_exist())
-        except ConditionFailedError:
-            return
-
-
-def letter_of(items: Items, run: Run) -> DeadLetter:
-    """The dead letter that a dead run names."""
-    return items.dead_letter(
-        pk=dead_partition(items.schema, run.queue, int(run.shard)),
-        sk=run.dead_letter,
-        job=run.job,
-        attempts=run.attempts,
-        generation=run.generation,
-        build=run.build,
-        fingerprint=run.fingerprint,
-        error=run.error,
-        ttl=run.ttl,
-    )

@@ -13,7 +13,7 @@ from ..errors import InputRefusedError, LeaseLostError
 from ..model import codec, failure
 from ..model.failure import Failure
 from ..model.job import Job
-from ..storage import marks, requests, runs
+from ..storage import ends, marks, requests, runs
 from ..storage.births import ENDED_SECONDS, place_of, promoted, ttl_seconds
 from ..storage.items import CANCELLED, DEAD, LIVE, SUCCEEDED, DeadLetter, Item, Mark, Run
 from ..storage.keys import dead_partition, mark_sort_key, page_sort_key, run_partition
@@ -112,7 +112,7 @@ async def _succeed(attempt: Attempt, value: Any) -> str:
             return "dead"
         changes.append(await _result_kept(attempt, run, result, ttl=ttl_seconds(now_ms, keep_seconds, run)))
     changes.append(model.ttl.set(ttl_seconds(now_ms, keep_seconds, run)))
-    await runs.end(items, attempt.mark, attempt.run_key, changes, state=SUCCEEDED)
+    await ends.end(items, attempt.mark, attempt.run_key, changes, state=SUCCEEDED)
     return "succeeded"
 
 
@@ -206,7 +206,7 @@ async def _end(attempt: Attempt, ended: Run, facts: dict[str, Any], *, state: st
         await _convert(attempt, ended, *([letter] if letter is not None else []))
         return
     changes = [getattr(model, name).set(value) for name, value in known.items()]
-    await runs.end(items, attempt.mark, attempt.run_key, changes, state=state, dead_letter=letter)
+    await ends.end(items, attempt.mark, attempt.run_key, changes, state=state, dead_letter=letter)
 
 
 async def _convert(attempt: Attempt, run: Run, *others: Item) -> None:
