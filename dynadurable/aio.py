@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from .control.bulk import BulkPlans
 from .control.dead import DeadPlans
 from .control.dead_letters import AioDeadLetters
+from .control.leases import AioLeases, LeasePlans
 from .control.queues import AioQueues, QueuePlans
 from .control.runs import AioRuns
 from .control.workers import AioWorkers, WorkerPlans
 from .handle import AioRunHandle, TransactItems
+from .lease import ONE_TRY
+from .lease_aio import AioLease
 from .model.job import Job, JobCall
 from .worker.crew import DEFAULT_ASYNC_CONCURRENCY, DEFAULT_CONCURRENCY, DEFAULT_POLL, WorkerSettings
 from .worker.engine import DEFAULT_GRACE, DEFAULT_LEASE, Hook
@@ -90,6 +93,27 @@ class AioApp:
     def workers(self) -> AioWorkers:
         """Who is at work."""
         return AioWorkers(WorkerPlans(self._operations), self._run)
+
+    def lease(
+        self,
+        name: str,
+        *,
+        ttl: timedelta,
+        wait: timedelta | None = ONE_TRY,
+        renew_every: timedelta | None = None,
+        on_lost: Callable[[AioLease], None] | None = None,
+    ) -> AioLease:
+        """A lease by name; see ``App.lease``. ``on_lost`` is called on the loop.
+
+        >>> async with app.aio.lease("timeline-refresher", ttl=timedelta(seconds=15)) as lease:  # doctest: +SKIP
+        ...     await refresh(lease)
+        """
+        return AioLease(self._app.lease_parts, name, ttl=ttl, wait=wait, renew_every=renew_every, on_lost=on_lost)
+
+    @cached_property
+    def leases(self) -> AioLeases:
+        """Leases from outside: list, show, break."""
+        return AioLeases(LeasePlans(self._operations), self._run)
 
     def worker(
         self,

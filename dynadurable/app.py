@@ -14,6 +14,7 @@ from .clock import Clock, SystemClock
 from .control.bulk import BulkPlans
 from .control.dead import DeadPlans
 from .control.dead_letters import DeadLetters
+from .control.leases import LeasePlans, Leases
 from .control.queues import QueuePlans, Queues
 from .control.runs import RunPlans, Runs
 from .control.workers import WorkerPlans, Workers
@@ -21,6 +22,7 @@ from .drivers.boto3 import Boto3Driver
 from .drivers.clients import Clients, ClientSettings
 from .drivers.loops import LoopDrivers
 from .handle import RunHandle, TransactItems
+from .lease import ONE_TRY, Lease
 from .model import job as jobs
 from .model.job import DEFAULT_QUEUE, AsyncJob, Job, JobCall
 from .model.queue import Queue
@@ -30,10 +32,12 @@ from .operations import Operations
 from .storage.items import Items, bind
 from .storage.keys import check_name
 from .storage.schema import TableSchema
+from .worker.contest import LeaseParts
 from .worker.context import ContextBase, JobContext
 from .worker.context_aio import AsyncJobContext
 from .worker.crew import DEFAULT_ASYNC_CONCURRENCY, DEFAULT_CONCURRENCY, DEFAULT_POLL, WorkerSettings
 from .worker.engine import DEFAULT_GRACE, DEFAULT_LEASE, Hook
+from .worker.keeper import Keeper
 from .worker.worker import Worker
 
 Params = ParamSpec("Params")
@@ -243,6 +247,49 @@ class App:
     def workers(self) -> Workers:
         """Who is at work."""
         return Workers(WorkerPlans(self.operations), self.driver.run)
+
+    # --- leases -----------------------------------------------------------------------------------
+
+    def lease(
+        self,
+        name: str,
+        *,
+        ttl: timedelta,
+        wait: timedelta | None = ONE_TRY,
+        renew_every: timedelta | None = None,
+        on_lost: Callable[[Lease], None] | None = None,
+    ) -> Lease:
+        """A lease by name: one holder at a time, over all processes. Nothing is sent before ``with`` or ``acquire()``.
+
+        ``ttl``: how soon after a crash others can take over; while it is held it is renewed, on threads of its own.
+        ``wait``: how long ``with`` waits for it; by default one try, ``None`` is for ever. ``renew_every``: by default
+        a third of ``ttl``. ``on_lost(lease)`` is called, on a thread of its own, when the lease is lost.
+
+        >>> with app.lease("timeline-refresher", ttl=timedelta(seconds=15)) as lease:  # doctest: +SKIP
+        ...     client.transact_write_items(TransactItems=[lease.condition_check(), put_timeline])
+
+        Raises:
+            ConfigurationError: a name or times that cannot be used.
+            LeaseBusyError: (from ``with``) somebody else has it.
+        """
+        return Lease(self.lease_parts, name, ttl=ttl, wait=wait, renew_every=renew_every, on_lost=on_lost)
+
+    @cached_property
+    def leases(self) -> Leases:
+        """Leases from outside: list, show, break."""
+        return Leases(LeasePlans(self.operations), self.driver.run)
+
+    @cached_property
+    def lease_parts(self) -> LeaseParts:
+        """What the leases of this app share."""
+        return LeaseParts(
+            items=self.items,
+            driver=self.driver,
+            loops=self.loops,
+            clock=self.clock,
+            ids=self.operations.ids,
+            keeper=Keeper(self.items, self.driver, self.clock, linger_seconds=0.0),
+        )
 
     # --- work -------------------------------------------------------------------------------------
 

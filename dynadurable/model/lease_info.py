@@ -1,0 +1,27 @@
+"""A named lease as it is told to people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+HELD = "held"
+LAPSED = "lapsed"
+FREE = "free"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LeaseInfo:
+    """A lease as it stood when it was read."""
+
+    name: str
+    state: str
+    """``"held"``; ``"lapsed"``: its holder did not renew it; ``"free"``: it was released or broken."""
+    fence: int
+    """Of the last acquisition."""
+    owner: str | None
+    """Host and process that hold it, or held it last."""
+    since: datetime | None
+    """When it was acquired."""
+    until: datetime | None
+    """When it lapses unless it is renewed."""
