@@ -117,7 +117,7 @@ def works(python: Path) -> bool:
 
 
 def create(folder: str) -> None:
-    made = subprocess.run([sys.executable, "-m", "venv", "--clear", folder], cwd=HERE, check=False)
+    made = subprocess.run([sys.executable, "-m", "venv", "--clear", folder], cwd=HERE, capture_output=True, check=False)
     if made.returncode == 0:
         return
     # Debian keeps ensurepip in a package of its own. Where pip is there, it can install itself into the new place.
