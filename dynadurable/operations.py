@@ -104,7 +104,7 @@ class Operations:
         if born.page is not None:
             calls.append(requests.put(born.page))
         if born.run is not None:
-            calls.append(requests.put(born.run, runs.startable(self.items, birth.now_ms)))
+            calls.append(requests.put(born.run, runs.startable(self.items, born.run, birth.now_ms)))
         return born.run_id, [requests.transact_element(call) for call in calls]
 
     def transact_models(
@@ -116,7 +116,7 @@ class Operations:
         if born.page is not None:
             pairs.append((born.page, None))
         if born.run is not None:
-            pairs.append((born.run, runs.startable(self.items, birth.now_ms)))
+            pairs.append((born.run, runs.startable(self.items, born.run, birth.now_ms)))
         return born.run_id, pairs
 
     # --- local workers ----------------------------------------------------------------------------

@@ -100,11 +100,12 @@ async def start(
     return Started(run_id=run_id, created=True)
 
 
-def startable(items: Items, now_ms: int) -> Condition:
+def startable(items: Items, run: Run, now_ms: int) -> Condition:
     """For a start inside the caller's transaction: nobody has the key, or whoever had it has ended and left it free."""
     model = items.run
     free = model.unique_until_ms.does_not_exist() | (model.unique_until_ms <= now_ms)
-    condition: Condition = model.pk.does_not_exist() | ((model.state != LIVE) & free)
+    grows = model.fence < run.fence  # a transaction sent late must not take the fence of a key back
+    condition: Condition = model.pk.does_not_exist() | ((model.state != LIVE) & free & grows)
     return condition
 
 
