@@ -30,7 +30,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "botocore": ("drivers", "client", "local", "testing", "cli", "demo", "bench", "pytest_plugin"),
     "aioboto3": ("drivers", "client", "testing", "cli", "demo", "bench"),
     "aiobotocore": ("drivers", "client", "testing", "cli", "demo", "bench"),
-    "pynamodb": ("storage", "worker", "testing"),
+    "pynamodb": ("storage", "worker", "workflow", "testing"),
     "moto": ("testing", "pytest_plugin"),
     "pytest": ("testing", "pytest_plugin"),
     "click": ("cli", "demo", "bench"),
