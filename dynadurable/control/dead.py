@@ -15,7 +15,7 @@ from ..model.run_info import DEAD, RunInfo
 from ..operations import MAX_INPUT_BYTES, Operations
 from ..storage import dead, items, lookup, runs, workers
 from ..storage.call import Pause
-from .runs import RunPlans, known_queues
+from .runs import RunPlans, chosen_queues
 from .telling import to_dead_letter
 
 LOOK_SECONDS = 0.5
@@ -219,7 +219,7 @@ class DeadPlans:
         since = 0 if where.since is None else instant.epoch_ms(where.since)
         until = now_ms if where.until is None else min(now_ms, instant.epoch_ms(where.until))
         span = dead.Span(since_ms=max(0, since), until_ms=max(0, until))
-        for queue in [where.queue] if where.queue is not None else await known_queues(self._operations):
+        for queue in await chosen_queues(self._operations, where.queue):
             for shard, first in await dead.nonempty_shards(self._items, queue, span=span, now_ms=now_ms):
                 page = first
                 while await self._walk_page(page, queue, where, builds, each):

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..clock import to_datetime
 from ..errors import (
+    ConfigurationError,
     InputRefusedError,
     RunCancelledError,
     RunDeadError,
@@ -21,7 +22,7 @@ from ..model.run_info import CANCELLED, DEAD, PENDING, RUNNING, SUCCEEDED, RunIn
 from ..operations import Operations
 from ..storage import dead, lookup, operate, queues, runs, workers
 from ..storage.call import Pause
-from ..storage.keys import first_place
+from ..storage.keys import check_name, first_place
 from ..storage.lookup import Found
 from .steppers import AioStepper, Stepper
 from .telling import to_listed_run, to_run_info, to_worker_info
@@ -200,7 +201,7 @@ class RunPlans:
         if state not in (None, PENDING, RUNNING):
             raise InputRefusedError(f"runs are listed while they are pending or running, not {state!r}; see app.dead")
         now_ms = self._clock.now_ms()
-        names = [queue] if queue is not None else await known_queues(self._operations)
+        names = await chosen_queues(self._operations, queue)
         found: list[RunInfo] = []
         for name in names:
             for candidate in await queues.pending(self._items, name, limit=max(limit, LISTED_MARKS)):
@@ -214,6 +215,18 @@ async def known_queues(operations: Operations) -> list[str]:
     """The queues that this process or any live worker knows. There is no other register of them."""
     live = await workers.live(operations.items, now_ms=operations.clock.now_ms())
     return sorted({*operations.known_queues(), *(str(queue) for worker in live for queue in worker.queues)})
+
+
+async def chosen_queues(operations: Operations, queue: str | None) -> list[str]:
+    """The queue that was named, or all that are known.
+
+    Raises:
+        ConfigurationError: none was named and none is known: an empty answer would say too much.
+    """
+    names = [check_name("a queue's name", queue)] if queue is not None else await known_queues(operations)
+    if not names:
+        raise ConfigurationError("no queue is known: no job is defined here and no live worker was seen; name a queue")
+    return names
 
 
 def _by_due(told: RunInfo) -> tuple[float, str]:
