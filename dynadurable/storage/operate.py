@@ -9,20 +9,23 @@ the mark moves before that.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..clock import Clock, UniqueIds
 from ..errors import ConditionFailedError, LeaseBusyError, LeaseLostError
 from . import ends, lookup, marks, requests, runs, settle
 from .births import ENDED_SECONDS, place_of, promoted, ttl_seconds
+from .call import Pause
 from .items import CANCELLED, LIVE, Items, Mark, Run
 from .keys import RUN_SORT_KEY, mark_sort_key, parse_mark_sort_key, run_partition
 from .lookup import Found
 
 OPERATOR = "operator"
 """What a mark names as its worker while it is being changed."""
-LEASE_MS = 30_000
-MAX_LOOKS = 10
+LEASE_MS = 5_000
+"""Short: it is never renewed, and whoever comes next waits for it. Writes are conditional on the claim all the same."""
+MAX_LOOKS = 30
+LOOK_AGAIN_SECONDS = 0.25
 
 ENDED = "ended"
 ASKED = "asked"
@@ -54,9 +57,12 @@ async def cancel(items: Items, run_id: str, *, clock: Clock, ids: UniqueIds) -> 
     for _ in range(MAX_LOOKS):
         found = await lookup.find(items, run_id)
         if _nothing_to_change(found):
+            await _finish_the_end(items, found, clock=clock, ids=ids)
             return Operated(outcome=ENDED, found=found)
         if found.mark is not None and is_held(found.mark, clock.earliest_ms()):
-            if await _ask_to_cancel(items, found):
+            if found.mark.worker == OPERATOR:
+                await Pause(LOOK_AGAIN_SECONDS, clock)
+            elif await _ask_to_cancel(items, found):
                 return Operated(outcome=ASKED, found=found)
         elif await _take(items, found, _Cancelling(run_id, clock, ids), clock=clock, ids=ids):
             return Operated(outcome=DONE, found=found)
@@ -75,6 +81,9 @@ async def reschedule(items: Items, run_id: str, *, due_ms: int | None, clock: Cl
             return Operated(outcome=ENDED, found=found)
         if found.mark is not None:
             if is_held(found.mark, clock.earliest_ms()):
+                if found.mark.worker == OPERATOR:
+                    await Pause(LOOK_AGAIN_SECONDS, clock)
+                    continue
                 raise LeaseBusyError(f"run {run_id} is held by {found.mark.worker or 'nobody yet'}; cancel it, or wait")
             if due_ms is None and _due_ms(found.mark) <= clock.now_ms():
                 return Operated(outcome=DONE, found=found)
@@ -114,6 +123,14 @@ async def _take(items: Items, found: Found, change: Change, *, clock: Clock, ids
     except LeaseLostError:
         return False
     return True
+
+
+async def _finish_the_end(items: Items, found: Found, *, clock: Clock, ids: UniqueIds) -> None:
+    """Of an ended run whose mark a crash has left: do what its end owes, and delete the mark, before that comes due."""
+    mark = None if found.run is None else await lookup.mark_of(items, found.run)
+    if mark is not None and not is_held(mark, clock.earliest_ms()):
+        left = replace(found, mark=mark)
+        await _take(items, left, _Cancelling(found.run_id, clock, ids), clock=clock, ids=ids)
 
 
 class _Cancelling:
