@@ -1,0 +1,148 @@
+"""What must hold after every write, and at the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from dynadurable.storage.keys import parse_mark_sort_key
+from tests.simulation.world import START_MS, CheckFailedError, World
+
+MAX_ATTEMPTS = 4
+Raw = dict[str, Any] | None
+
+
+class Checker:
+    """Watches every write of a world, and knows what was promised to whom."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.accepted: dict[str, str | None] = {}
+        """Run ids that an enqueuer was told of, with the life it was told of (``None``: self-contained then)."""
+        self.plain_ends: Counter[str] = Counter()
+        self.ends: Counter[tuple[str, str]] = Counter()
+        self.recorded: dict[str, int] = {}
+        """The last checkpoint that a body was told is recorded, by run and life."""
+        self.starts: Counter[str] = Counter()
+        self.fences: dict[str, int] = {}
+        self.marks: dict[tuple[str, str], dict[str, Any]] = {}
+        """The marks that lie in the table, in the order in which they came."""
+        self._gone: set[tuple[str, str]] = set()
+        world.watchers.append(self.on_write)
+
+    def fail(self, why: str) -> None:
+        raise CheckFailedError(f"seed {self.world.seed}: {why}")
+
+    # --- after every write ------------------------------------------------------------------------
+
+    def on_write(self, actor: str, key: tuple[str, str], old: Raw, new: Raw) -> None:
+        if key[0].startswith("queue#"):
+            self._on_mark(actor, key, old, new)
+        elif key[0].startswith("run#") and key[1] == "run":
+            self._on_run(actor, key, old, new)
+
+    def _on_mark(self, actor: str, key: tuple[str, str], old: Raw, new: Raw) -> None:
+        if new is None:
+            self.marks.pop(key, None)
+        else:
+            self.marks[key] = new
+        if old is None and new is not None:
+            own_retry = actor.startswith("caller")  # its reply was lost: nothing can tell that the run has ended since
+            if key in self._gone and "dd_gen" not in new and not own_retry:
+                self.fail(f"{actor} brought a finished self-contained mark back: {key[1]}")
+            if "dd_job" not in new:
+                self.fail(f"{actor} planted a ghost: {new}")
+        if old is not None and new is None:
+            self._gone.add(key)
+        if old is not None and new is not None and _int(new, "dd_fence") < _int(old, "dd_fence"):
+            self.fail(f"{actor} lowered the fence of {key[1]}")
+        if new is not None and "ttl" in new:
+            self.fail(f"a mark carries a TTL: {new}")
+
+    def _on_run(self, actor: str, key: tuple[str, str], old: Raw, new: Raw) -> None:
+        if new is None:
+            self.fail(f"{actor} deleted a run item: {key[0]}")
+            return
+        state, life = new["dd_state"]["S"], new["dd_gen"]["S"]
+        if (state == "live") == ("ttl" in new) and state != "dead":
+            self.fail(f"{actor}: a run in state {state} {'has' if 'ttl' in new else 'lacks'} a TTL")
+        if old is not None:
+            same = old["dd_gen"]["S"] == life
+            was = old["dd_state"]["S"]
+            if was != "live" and same and (state != was):
+                self.fail(f"{actor} changed the end of {key[0]} from {was} to {state}")
+            if was == "live" and not same:
+                self.fail(f"{actor} wrote over a live run: {key[0]}")
+            if _int(new, "dd_fence") < _int(old, "dd_fence"):
+                self.fail(f"{actor} lowered the fence of {key[0]}")
+        if state != "live" and (old is None or old["dd_state"]["S"] == "live" or old["dd_gen"]["S"] != life):
+            self.ends[key[0][4:], life] += 1
+
+    # --- told by actors ---------------------------------------------------------------------------
+
+    def told_accepted(self, run_id: str) -> None:
+        """An enqueuer got its answer; from now on that run must reach an end."""
+        run = self.world.peek((f"run#{run_id}", "run"))
+        self.accepted[run_id] = None if run is None else run["dd_gen"]["S"]
+
+    def body_starts(self, run_id: str, life: str, fence: int, cursor: int | None) -> None:
+        name = f"{run_id} {life}"
+        if (cursor or 0) < self.recorded.get(name, 0) and not self._is_second_life(run_id):
+            self.fail(f"a recorded checkpoint of {run_id} was lost: {cursor} after {self.recorded[name]}")
+        if fence <= self.fences.get(run_id, -1) and not self._is_second_life(run_id):
+            self.fail(f"the fence of {run_id} did not grow: {fence} after {self.fences[run_id]}")
+        self.fences[run_id] = fence
+        self.starts[name] += 1
+
+    def _is_second_life(self, run_id: str) -> bool:
+        """Whether an enqueuer's retry has put the self-contained mark of a finished run again."""
+        return any(parse_mark_sort_key(key[1]).run_id == run_id for key in self._gone if key in self.marks)  # type: ignore[union-attr]
+
+    def checkpoint_recorded(self, run_id: str, life: str, fence: int, cursor: int) -> None:
+        name = f"{run_id} {life}"
+        if fence < self.fences.get(run_id, -1) and not self._is_second_life(run_id):
+            self.fail(f"a stale holder recorded a checkpoint of {run_id} (fence {fence} < {self.fences[run_id]})")
+        self.recorded[name] = max(cursor, self.recorded.get(name, 0))
+
+    def attempt_used(self, run_id: str, life: str, attempt: int) -> None:
+        if attempt > MAX_ATTEMPTS:
+            self.fail(f"{run_id} began attempt {attempt} of {MAX_ATTEMPTS}")
+
+    # --- at the end -------------------------------------------------------------------------------
+
+    def at_the_end(self) -> None:
+        """Faults have stopped and workers have worked until nothing was due: everything accepted has ended."""
+        items = self.world.all_items()
+        marks = [item for item in items if item["pk"]["S"].startswith("queue#")]
+        runs = {item["pk"]["S"][4:]: item for item in items if item["sk"]["S"] == "run"}
+        now_ms = START_MS + self.world.now_ms
+        if marks:
+            due = [(parse_mark_sort_key(mark["sk"]["S"]), mark) for mark in marks]
+            self.fail(f"marks were left at {now_ms}: {due[:2]}")
+        for run_id, life in self.accepted.items():
+            run = runs.get(run_id)
+            if run is None and life is not None:
+                self.fail(f"the accepted run {run_id} vanished")
+            if run is not None and run["dd_state"]["S"] == "live":
+                self.fail(f"the accepted run {run_id} never ended: {run}")
+        for run_id, run in runs.items():
+            if run["dd_state"]["S"] == "live":
+                self.fail(f"run {run_id} is live and has no mark: {run}")
+        for (run_id, life), count in self.ends.items():
+            if count > 1:
+                self.fail(f"life {life} of {run_id} ended {count} times")
+        self._letters(items, runs)
+
+    def _letters(self, items: list[dict[str, Any]], runs: dict[str, dict[str, Any]]) -> None:
+        letters = {
+            (item["sk"]["S"].partition("#")[2], item["dd_gen"]["S"])
+            for item in items
+            if item["pk"]["S"].startswith("dead#")
+        }
+        dead = {(run_id, run["dd_gen"]["S"]) for run_id, run in runs.items() if run["dd_state"]["S"] == "dead"}
+        if not dead <= letters:
+            self.fail(f"dead runs without a letter: {dead - letters}")
+
+
+def _int(item: dict[str, Any], name: str) -> int:
+    return int(item.get(name, {"N": "0"})["N"])
