@@ -13,7 +13,8 @@ from dynadurable.model.job import Job
 from dynadurable.model.queue import Queue
 from dynadurable.model.registry import Registry
 from dynadurable.operations import Operations
-from dynadurable.storage import dead, marks, operate, requests
+from dynadurable.storage import dead, marks, operate
+from dynadurable.storage.call import Call
 from dynadurable.storage.marks import Candidate
 from dynadurable.worker.attempt import Attempts
 from dynadurable.worker.context import ContextBase
@@ -128,7 +129,7 @@ class Cast:
         try:
             if dice.random() < 0.25:
                 run_id, elements = operations.transact_items(job, (1,), {})
-                call = requests.Call(
+                call = Call(
                     operation="TransactWriteItems",
                     params={"TransactItems": elements, "ClientRequestToken": operations.ids.make(0)},
                 )

@@ -6,6 +6,7 @@ actor's process may be gone.
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Coroutine, Generator
 from dataclasses import dataclass, field
@@ -78,6 +79,9 @@ class ActorClock:
     def sleep(self, seconds: float) -> None:
         raise AssertionError("nothing sleeps in the simulation")
 
+    async def sleep_async(self, seconds: float) -> None:
+        raise AssertionError("nothing sleeps in the simulation")
+
     def wait(self, event: Any, seconds: float) -> bool:
         raise AssertionError("nothing waits in the simulation")
 
@@ -135,13 +139,13 @@ class World:
                 try:
                     step = stack[-1].throw(error) if error is not None else stack[-1].send(value)
                 except StopIteration as stop:
-                    stack.pop()
+                    del stack[-1]
                     value, error = stop.value, None
                     if not stack:
                         return value
                     continue
                 except (Exception, Interrupted) as raised:
-                    stack.pop()
+                    del stack[-1]
                     if not stack:
                         raise
                     value, error = None, raised
@@ -174,28 +178,23 @@ class World:
         weather, chance, call = self.weather, self.dice.random(), tries.call
         if chance < weather.throttled:
             self.note(actor, f"{call.operation}: throttled")
-            refused = {"Error": {"Code": "ThrottlingException", "Message": "slow down"}}
-            raise ClientError(refused, call.operation)
+            raise ClientError({"Error": {"Code": "ThrottlingException", "Message": "slow down"}}, call.operation)
         chance -= weather.throttled
         if chance < weather.lost_request:
             self.note(actor, f"{call.operation}: the request was lost")
             raise ReadTimeoutError(endpoint_url="simulated")
         chance -= weather.lost_request
         if chance < weather.lost_reply:
-            try:
+            with contextlib.suppress(StoreError):
                 self.execute(actor, call)
-            except StoreError:
-                pass
             self.note(actor, f"{call.operation}: the reply was lost")
             raise ReadTimeoutError(endpoint_url="simulated")
         chance -= weather.lost_reply
         ambiguous = tries.maybe_applied
         if chance < weather.twice:
             self.note(actor, f"{call.operation}: delivered twice")
-            try:
+            with contextlib.suppress(StoreError):
                 self.execute(actor, call)
-            except StoreError:
-                pass
             ambiguous = True
         try:
             return self.execute(actor, call)
