@@ -172,8 +172,8 @@ class Keeper:
         """Renew it once; when to do so again, or ``None`` for never."""
         tenure, sent = kept.tenure, self._clock.monotonic()
         until_ms = self._clock.latest_ms() + round(tenure.lease_seconds * 1000)
-        plan = tenure.renewal(self._items, lease_until_ms=until_ms)
         try:
+            plan = tenure.renewal(self._items, lease_until_ms=until_ms)
             # One try: what is given up meanwhile must not be sent again, so it is tried again from here.
             cancelled = self._driver.run(plan, give_up_at=sent - 1)
         except LeaseLostError:
