@@ -122,7 +122,7 @@ class Cast:
         """One request for work, in one of the ways there are."""
         world, dice = self.world, self.world.dice
         operations = self.operations(world.clock())
-        yield from _wait(world, dice.choice((0, 0, 5_000, 15_000, 700_000)))
+        yield from world.wait(dice.choice((0, 0, 5_000, 15_000, 700_000)))
         job: Any = dice.choice((self.plain, self.plain, self.kept))
         if dice.random() < 0.6:
             job = job.using(key=dice.choice(KEYS), delay=timedelta(seconds=dice.choice((0, 0, 4))))
@@ -223,7 +223,7 @@ class Cast:
         world, dice = self.world, self.world.dice
         clock = world.clock()
         ids = SeededIds(dice)
-        yield from _wait(world, dice.choice((2_000, 8_000, 30_000)))
+        yield from world.wait(dice.choice((2_000, 8_000, 30_000)))
         known = sorted(self.checker.accepted)
         if not known:
             return
@@ -246,9 +246,3 @@ class Cast:
 
 def _is_free(seen: Candidate, now_ms: int) -> bool:
     return seen.readable and (seen.lease_until_ms is None or seen.lease_until_ms < now_ms)
-
-
-def _wait(world: World, milliseconds: int) -> Steps:
-    until_ms = world.now_ms + milliseconds
-    while world.now_ms < until_ms:
-        yield

@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeou
 from dynadurable.clock import UniqueIds
 from dynadurable.drivers.retries import Tries
 from dynadurable.errors import ConditionFailedError, Interrupted, StoreError, TransactionFailedError
-from dynadurable.storage.call import Call, Response
+from dynadurable.storage.call import Call, Pause, Response
 from dynadurable.storage.items import Items, bind
 from dynadurable.storage.schema import TableSchema
 from dynadurable.storage.table import create_request
@@ -151,6 +151,9 @@ class World:
                     value, error = None, raised
                     continue
                 value, error = None, None
+                if isinstance(step, Pause):
+                    yield from self.wait(round(step.seconds * 1000))
+                    continue
                 if not isinstance(step, Call):
                     stack.append(_body_of(step))
                     continue
@@ -162,6 +165,12 @@ class World:
             for coroutine in reversed(stack):
                 coroutine.close()
 
+    def wait(self, milliseconds: int) -> Steps:
+        """Others act until so much time has passed."""
+        until_ms = self.now_ms + milliseconds
+        while self.now_ms < until_ms:
+            yield
+
     def send(self, actor: str, call: Call) -> Generator[None, None, Response]:
         """One request with its retries, as the drivers do it."""
         tries = Tries(call=call, dice=self.dice.random)
@@ -170,9 +179,8 @@ class World:
             try:
                 return self._attempt(actor, tries)
             except (ReadTimeoutError, EndpointConnectionError, ClientError) as lost:
-                until_ms = self.now_ms + round(tries.delay_after(lost, now=self.now_ms / 1000) * 1000)
-            while self.now_ms < until_ms:
-                yield
+                delay = tries.delay_after(lost, now=self.now_ms / 1000)
+            yield from self.wait(round(delay * 1000))
 
     def _attempt(self, actor: str, tries: Tries) -> Response:
         weather, chance, call = self.weather, self.dice.random(), tries.call
