@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from dynadurable import App, Fail, JobContext, Retry, Snooze
+from dynadurable import App, Fail, JobContext, Retry, RunUnknownError, Snooze
 from dynadurable.model import codec
 from tests.integration.stepping import Died, Fault, Process, World
 
@@ -77,11 +77,14 @@ def define_stopping(app: App, world: World) -> None:
 
 @dataclass(frozen=True)
 class Scenario:
-    """``before`` is undisturbed; ``act`` is what is stopped; ``again`` is what its caller does, not having heard."""
+    """``before`` is undisturbed; ``act`` is what is stopped; ``again`` is what its caller does, not having heard.
+
+    Once the caller has heard, the run stands as after an undisturbed call, without any worker's help.
+    """
 
     act: Callable[[Process, World], None]
     before: Callable[[Process, World], None] = lambda _process, _world: None
-    again: Callable[[Process, World], None] = lambda _process, _world: None
+    again: Callable[[Process, World], None] | None = None
     tiers: tuple[str, ...] = TIERS
 
 
@@ -214,6 +217,17 @@ def new_world() -> Iterator[Callable[[str], World]]:
         world.close()
 
 
+def stands(world: World) -> str:
+    """How the run stands: its state, and whether it is due."""
+    if "run_id" not in world.notes:
+        return ""
+    try:
+        info = world.process().app.run(world.notes["run_id"]).info()
+    except RunUnknownError:
+        return "unknown"
+    return f"{info.state}, due {info.due_at is not None and info.due_at <= world.clock.now()}"
+
+
 def cases() -> list[Any]:
     return [
         pytest.param(scenario, tier, id=f"{name}, {tier}")
@@ -232,6 +246,7 @@ def test_a_stop_after_any_write_ends_as_an_undisturbed_run(
     undisturbed = world.process()
     writes_before = undisturbed.client.writes
     scenario.act(undisturbed, world)
+    heard = stands(world)
     writes = undisturbed.client.writes - writes_before
     world.recover()
     expected = world.end_state()
@@ -240,18 +255,21 @@ def test_a_stop_after_any_write_ends_as_an_undisturbed_run(
         for applied in (False, True):
             for dies in (True, False):
                 fault = Fault(nth=nth, applied=applied, dies=dies)
-                assert end_with(scenario, new_world(tier), fault) == expected, str(fault)
+                assert end_with(scenario, new_world(tier), fault, heard) == expected, str(fault)
 
 
-def end_with(scenario: Scenario, world: World, fault: Fault) -> dict[str, Any]:
+def end_with(scenario: Scenario, world: World, fault: Fault, heard: str) -> dict[str, Any]:
     """The state in which a world ends whose process meets that fault."""
     scenario.before(world.process(), world)
     process = world.process(fault)
     try:
         scenario.act(process, world)
     except Died:
-        scenario.again(world.process(), world)
+        if scenario.again is not None:
+            scenario.again(world.process(), world)
     assert process.client.fault_met
+    if scenario.again is not None:
+        assert stands(world) == heard, str(fault)
     world.recover()
     return world.end_state()
 
@@ -269,3 +287,19 @@ def test_what_was_recorded_before_the_stop_is_there_after_it(tier: str, new_worl
     run = world.process().app
     assert run.run(world.notes["run_id"]).status() == "succeeded"
     assert world.effects == ["hopeless", "hopeless"]
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("applied", [False, True])
+def test_an_operator_whose_reply_was_lost_is_told_what_it_did(
+    tier: str, applied: bool, new_world: Callable[[str], World]
+) -> None:
+    """Its own write is not taken for somebody else's."""
+    world = new_world(tier)
+    then(enqueue("hopeless"), work)(world.process(), world)
+    operator = world.process(Fault(nth=1, applied=applied, dies=False))
+    report = operator.app.dead.replay(world.notes["run_id"])
+    assert operator.client.fault_met
+    assert (report.done, report.skipped) == (1, 0)
+    again = world.process().app.dead.replay(world.notes["run_id"])
+    assert (again.done, again.skipped) == (0, 1)
