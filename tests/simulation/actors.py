@@ -190,7 +190,7 @@ class Cast:
             raw = [(key[0], mark) for key, mark in self.checker.marks.items() if int(key[1][:15]) <= now_ms]
             found = [marks.to_candidate(world.items, pk, mark) for pk, mark in raw]
             seen = [candidate for candidate in found if candidate is not None]
-            if world.dice.random() < 0.3:
+            for _ in range(world.dice.choice((0, 0, 1, 6))):
                 yield
         free = [candidate for candidate in seen if _is_free(candidate, clock.earliest_ms())]
         return world.dice.choice(free) if free else None

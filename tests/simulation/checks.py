@@ -56,8 +56,17 @@ class Checker:
             self._gone.add(key)
         if old is not None and new is not None and _int(new, "dd_fence") < _int(old, "dd_fence"):
             self.fail(f"{actor} lowered the fence of {key[1]}")
+        if old is not None and new is not None:
+            self._on_claim(actor, key, old, new)
         if new is not None and "ttl" in new:
             self.fail(f"a mark carries a TTL: {new}")
+
+    def _on_claim(self, actor: str, key: tuple[str, str], old: dict[str, Any], new: dict[str, Any]) -> None:
+        """A lease is taken over only after its end, by the store's own time."""
+        before, after = old.get("dd_token"), new.get("dd_token")
+        now_ms = START_MS + self.world.now_ms
+        if after is not None and after != before and _int(old, "dd_lease") > now_ms:
+            self.fail(f"{actor} took {key[1]} {_int(old, 'dd_lease') - now_ms} ms before its lease ended")
 
     def _on_run(self, actor: str, key: tuple[str, str], old: Raw, new: Raw) -> None:
         if new is None:
