@@ -18,16 +18,18 @@ from typing import Any, TypeVar
 from ..clock import Clock
 from ..errors import ConfigurationError
 from ..forks import renew_after_fork
-from ..storage.call import Plan
+from ..storage.call import Call, Plan
 from .aio import AioDriver
 from .boto3 import Boto3Driver
 from .clients import Clients, ClientSettings, client_config
+from .outcomes import outcome
 from .transports import ClientTransport, ThreadTransport, Transport
 
 log = logging.getLogger("dynadurable.aio")
 
 Result = TypeVar("Result")
 
+_CONNECT = Call(operation="making a client", params={})  # what an error of that is about
 SESSION_WAIT_SECONDS = 0.005
 _left_to_parents: list[object] = []  # what a fork has copied is never touched, and never collected, in the child
 
@@ -138,6 +140,8 @@ class LoopDrivers:
                     config=client_config(settings.max_connections, AioConfig),
                 )
             )
+        except Exception as error:
+            raise outcome(_CONNECT, error, earlier_maybe_applied=False).error from error
         finally:
             lock.release()
         return ClientTransport(client, close=stack.aclose)
