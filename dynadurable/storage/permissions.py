@@ -42,7 +42,6 @@ class Kind(StrEnum):
     DEAD = "dead"
     LEASE = "lease"
     SCHEDULE = "schedule"
-    WORKER = "worker"
     WORKERS = "workers"
 
 
@@ -68,7 +67,7 @@ ALLOWANCES: Mapping[Role, Sequence[Allowance]] = {
         _CHECK_TABLE,
         Allowance(
             ["BatchWriteItem", "DeleteItem", "GetItem", "PutItem", "Query", "UpdateItem"],
-            [Kind.QUEUE, Kind.RUN, Kind.DEAD, Kind.WORKER, Kind.WORKERS],
+            [Kind.QUEUE, Kind.RUN, Kind.DEAD, Kind.WORKERS],
         ),
         # A transaction may make its writes depend on a lease or a run without changing it.
         Allowance(["ConditionCheckItem"], [Kind.QUEUE, Kind.RUN, Kind.LEASE]),
@@ -89,7 +88,7 @@ ALLOWANCES: Mapping[Role, Sequence[Allowance]] = {
         # A scan has no leading key, so it cannot be narrowed: in a shared table the cleaner reads every item.
         Allowance(["DescribeTable", "Scan"]),
         # What it removes or changes is ours all the same. It works under a lease, and leaves leases alone otherwise.
-        Allowance(["DeleteItem", "UpdateItem"], [Kind.QUEUE, Kind.RUN, Kind.DEAD, Kind.WORKER, Kind.WORKERS]),
+        Allowance(["DeleteItem", "UpdateItem"], [Kind.QUEUE, Kind.RUN, Kind.DEAD, Kind.WORKERS]),
         Allowance(["UpdateItem"], [Kind.LEASE]),
     ],
 }
