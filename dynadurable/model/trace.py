@@ -7,6 +7,7 @@ overridden attributes to what the interpreter itself stores, and everything has 
 
 from __future__ import annotations
 
+import reprlib
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from types import FrameType, TracebackType
 
 MAX_FRAMES = 100_000
 MEMBERS_SHOWN = 5
+_MAX_CARRIED = 10
 _LIBRARY = __name__.partition(".")[0]
 _NOT_PRINTABLE = "<its message cannot be printed>"
 
@@ -48,20 +50,36 @@ def type_name(error: BaseException) -> str:
     >>> type_name(KeyError()), type_name(__import__("json").JSONDecodeError("no", "", 0))
     ('KeyError', 'json.decoder.JSONDecodeError')
     """
-    name = plain_text(_QUALNAME.__get__(type(error)))
+    return class_name(type(error))
+
+
+def class_name(kind: type[BaseException]) -> str:
+    """The same for a class."""
+    name = plain_text(_QUALNAME.__get__(kind))
     try:
-        module = module_name(_MODULE.__get__(type(error)))
+        module = module_name(_MODULE.__get__(kind))
     except Exception:  # noqa: BLE001 - a class whose __module__ was deleted, a main module that is no module
         module = ""
     return name if module in {"", "builtins"} else f"{module}.{name}"
 
 
 def message(error: BaseException) -> str:
-    """``str(error)``, or a remark in its place if that fails."""
+    """``str(error)``, or what the error carries where that is empty, or a remark in its place if it fails."""
     try:
-        return plain_text(str(error))
+        return plain_text(str(error)) or _carried(error)
     except BaseException as failure:  # noqa: BLE001 - whatever a stranger's __str__ raises, the failure must be told
         return f"{_NOT_PRINTABLE}: __str__ raised {type_name(failure)}"
+
+
+def _carried(error: BaseException) -> str:
+    """The attributes of an error that has no text, as one with keyword-only arguments has none.
+
+    >>> error = LookupError(); error.order_id = 17
+    >>> _carried(error)
+    'order_id=17'
+    """
+    carried = [(name, value) for name, value in vars(error).items() if not name.startswith("_")]
+    return plain_text(", ".join(f"{name}={reprlib.repr(value)}" for name, value in carried[:_MAX_CARRIED]))
 
 
 def notes(error: BaseException, limit: int) -> tuple[tuple[str, ...], int]:

@@ -200,6 +200,11 @@ class Worker:
         """What the worker's parts share."""
         return self._engine
 
+    @property
+    def registrar(self) -> Registrar:
+        """What says that the worker is alive."""
+        return self._registrar
+
     # --- told by lanes, in their threads ----------------------------------------------------------
 
     def more(self, lane: Lane) -> AttemptPlan | None:
