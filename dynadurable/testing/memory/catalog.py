@@ -17,6 +17,7 @@ class ServerClock(Protocol):
 
     def now_ms(self) -> int:
         """Milliseconds since 1970-01-01T00:00Z."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -30,6 +30,14 @@ from dynadurable.testing.memory.syntax import (
 
 CACHED_REQUEST_SHAPES = 4096
 
+SLOTS = (
+    "UpdateExpression",
+    "ConditionExpression",
+    "KeyConditionExpression",
+    "FilterExpression",
+    "ProjectionExpression",
+)
+
 _PLACEHOLDER = re.compile(r"[#:][A-Za-z0-9_]+", re.ASCII)
 
 
@@ -91,14 +99,13 @@ def compiled(params: Mapping[str, Any]) -> Expressions:
         RefusalError: one of them breaks a rule.
     """
     names = params.get("ExpressionAttributeNames")
-    return _compiled(
-        params.get("UpdateExpression"),
-        params.get("ConditionExpression"),
-        params.get("KeyConditionExpression"),
-        params.get("FilterExpression"),
-        params.get("ProjectionExpression"),
-        None if names is None else tuple(names.items()),
-    )
+    texts = [params.get(slot) for slot in SLOTS]
+    try:
+        return _compiled(*texts, None if names is None else tuple(names.items()))
+    except TypeError:
+        if all(isinstance(text, str) for text in (*filter(None, texts), *(names or {}).values())):
+            raise
+        raise invalid("Expressions and ExpressionAttributeNames hold text") from None
 
 
 @dataclass(slots=True)

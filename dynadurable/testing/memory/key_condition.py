@@ -74,9 +74,10 @@ def _parts(condition: Condition) -> Iterator[_Part]:
 
 def _name(path: Operand) -> str:
     assert isinstance(path, Path)
-    if len(path.elements) > 1:
+    name, *nested = path.elements
+    if nested:
         raise invalid("KeyConditionExpressions cannot have conditions on nested attributes")
-    return str(path.elements[0])
+    return str(name)
 
 
 def _not_supported() -> RefusalError:

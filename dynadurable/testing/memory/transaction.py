@@ -47,20 +47,19 @@ _TO_WRITE: dict[str, Callable[[Catalog, Params], Write]] = {
 def transact_write_items(catalog: Catalog, request: Params) -> Reply:
     """``TransactWriteItems``."""
     elements = _elements(request, tuple(_TO_WRITE))
-    token = request.get("ClientRequestToken")
-    if token is not None:
-        replay = _replay(catalog, request, token)
-        if replay is not None:
-            return _replayed(request, replay)
-    writes = _writes(catalog, elements)
+    writes, mistaken = _writes(catalog, elements)
+    replay = _replay(catalog, request)
+    if replay is not None:
+        return _replayed(request, replay)
+    if mistaken:
+        raise _cancelled(mistaken, len(elements))
+    _one_each([(write.table.name, write.key) for write in writes])
     olds = [write.table.get(write.key) for write in writes]
     news = _outcomes(elements, writes, olds)
     for write, new in zip(writes, news, strict=True):
         write.store(new)
     sizes = [(write.table.name, larger(old, new)) for write, old, new in zip(writes, olds, news, strict=True)]
-    if token is not None:
-        fingerprint = _frozen(request)
-        catalog.replays[token] = Replay(fingerprint=fingerprint, done_ms=catalog.now_ms(), sizes=tuple(sizes))
+    _remember(catalog, request, sizes)
     if not capacity.wanted(request):
         return {}
     charges = [(table, 2 * size.write_units(charged)) for table, charged in sizes]
@@ -82,7 +81,8 @@ def transact_get_items(catalog: Catalog, request: Params) -> Reply:
             raise _cancelled({place: _mistake(error)}, len(elements)) from None
         keys.append((table.name, key))
         record = table.get(key)
-        responses.append({} if record is None else {"Item": shown(record, expressions)})
+        item = None if record is None else shown(record, expressions)
+        responses.append({"Item": item} if item else {})  # unlike GetItem, without an item that has nothing to show
         charges.append((table.name, 2 * size.read_units(size_of(record), consistent=True)))
     _one_each(keys)
     reply: Reply = {"Responses": responses}
@@ -108,8 +108,12 @@ def _elements(request: Params, kinds: Sequence[str]) -> list[tuple[str, Params]]
     return pairs
 
 
-def _writes(catalog: Catalog, elements: list[tuple[str, Params]]) -> list[Write]:
-    """The writes of all elements. A wrong key is its element's own reason, any other mistake the whole request's."""
+def _writes(catalog: Catalog, elements: list[tuple[str, Params]]) -> tuple[list[Write], dict[int, CancellationReason]]:
+    """The writes of all elements, and the first wrong key, which is its element's own reason.
+
+    Raises:
+        RefusalError: any other mistake makes the whole request invalid.
+    """
     writes: list[Write] = []
     mistaken: dict[int, CancellationReason] = {}
     for place, (kind, element) in enumerate(elements):
@@ -121,10 +125,7 @@ def _writes(catalog: Catalog, elements: list[tuple[str, Params]]) -> list[Write]
             mistaken = mistaken or {place: _mistake(error)}
     if sum(map(_payload, writes)) > PAYLOAD_BYTES:
         raise invalid("Collective size of items and expressions in the transaction exceeds 4MB")
-    if mistaken:
-        raise _cancelled(mistaken, len(elements))
-    _one_each([(write.table.name, write.key) for write in writes])
-    return writes
+    return writes, mistaken
 
 
 def _payload(write: Write) -> int:
@@ -176,13 +177,22 @@ def _cancelled(reasons: Mapping[int, CancellationReason], number: int) -> Refusa
 # --- tokens ---------------------------------------------------------------------------------------
 
 
-def _replay(catalog: Catalog, request: Params, token: Any) -> Replay | None:
+def _replay(catalog: Catalog, request: Params) -> Replay | None:
+    token = request.get("ClientRequestToken")
+    if token is None:
+        return None
     if not isinstance(token, str) or not 1 <= len(token) <= TOKEN_CHARACTERS:
         raise invalid(f"ClientRequestToken must have from 1 to {TOKEN_CHARACTERS} characters")
     replay = catalog.replay(token)
     if replay is not None and replay.fingerprint != _frozen(request):
         raise RefusalError(TOKEN_REUSED, "Request token already in use for another request with a different payload")
     return replay
+
+
+def _remember(catalog: Catalog, request: Params, sizes: list[tuple[str, int]]) -> None:
+    if "ClientRequestToken" in request:
+        replay = Replay(fingerprint=_frozen(request), done_ms=catalog.now_ms(), sizes=tuple(sizes))
+        catalog.replays[request["ClientRequestToken"]] = replay
 
 
 def _replayed(request: Params, replay: Replay) -> Reply:

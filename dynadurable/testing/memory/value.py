@@ -86,16 +86,6 @@ def depth_of(value: Value) -> int:
     return 1
 
 
-def copy_of(value: Value) -> Value:
-    """A copy that shares nothing changeable."""
-    ((kind, content),) = value.items()
-    if kind == "L":
-        return {"L": [copy_of(member) for member in content]}
-    if kind == "M":
-        return {"M": {name: copy_of(member) for name, member in content.items()}}
-    return {kind: list(content) if kind in SETS else content}
-
-
 def set_of(kind: str, members: set[Any]) -> Value:
     """The canonical set value of canonical members."""
     return {kind: sorted(members, key=Decimal) if kind == "NS" else sorted(members)}
@@ -124,6 +114,8 @@ def _number(content: Any, _level: int) -> str:
 def _binary(content: Any, _level: int) -> bytes:
     if isinstance(content, bytes | bytearray):
         return bytes(content)
+    if isinstance(content, str):
+        return content.encode()  # as botocore does
     raise ValueRefusedError(f"B holds bytes, not {type(content).__name__}")
 
 
