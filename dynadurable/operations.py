@@ -50,6 +50,10 @@ class Operations:
         """The queue of that name, as declared or with the default number of shards."""
         return self._queues.get(name) or Queue(name=check_name("a queue's name", name), shards=DEFAULT_SHARDS)
 
+    def declared_queues(self) -> list[Queue]:
+        """The queues that were given to the app."""
+        return list(self._queues.values())
+
     def known_queues(self) -> list[str]:
         """The queues that were declared here or that a job defined here goes to."""
         return sorted({*self._queues, *(job.queue for job in self.registry.jobs())})

@@ -1,0 +1,246 @@
+"""Run and assert: what a test of durable code wants to do, on a table of its own and a clock that it turns."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from dynadurable.app import App
+from dynadurable.errors import DynadurableError
+from dynadurable.model import codec
+from dynadurable.model.job import Job
+from dynadurable.storage import marks
+from dynadurable.storage.items import Mark
+from dynadurable.storage.keys import RUN_SORT_KEY, parse_mark_sort_key, run_partition
+from dynadurable.testing.backend import Backend
+from dynadurable.testing.clock import ManualClock
+from dynadurable.testing.ledger import Ledger, ledger
+from dynadurable.testing.redirect import redirected
+
+MAX_SKIPS = 1_000
+PAGE_ITEMS = 100
+ENDS = frozenset({"succeeded", "retrying", "snoozed", "dead", "cancelled", "handed back", "lost", "parked"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnqueuedRun:
+    """A run that is pending: its job's name, its arguments, and when it is due."""
+
+    run_id: str
+    job: str
+    arguments: dict[str, Any]
+    due_at: datetime
+    attempt: int
+
+
+class Kit:
+    """What the fixture ``durable`` gives. ``app`` works on a table of its own; ``clock`` moves only when told to.
+
+    >>> def test_a_receipt_is_sent_a_day_later(durable):  # doctest: +SKIP
+    ...     shop.place_order("o-17")
+    ...     durable.assert_enqueued(shop.send_receipt, order_id="o-17")
+    ...     durable.clock.advance(timedelta(days=1))
+    ...     durable.run_until_idle()
+    ...     assert outbox == ["o-17"]
+    """
+
+    def __init__(self, app: App, backend: Backend, clock: ManualClock) -> None:
+        self.app = app
+        self.backend = backend
+        self.clock = clock
+        self.client = backend.client
+        """A low-level client on the same store, for the items of the code under test."""
+        self.events: Counter[str] = Counter()
+        """What workers did, by event: ``claimed``, ``started``, ``succeeded``, ``retrying``, ``dead`` and so on."""
+        self.effects: Counter[str] = Counter()
+        """The side effects that were noted with ``effect``."""
+        self.is_working = False
+        """Whether a worker is at work, or was when its process died."""
+        self._starts: Counter[str] = Counter()
+        self._steps: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    # --- run --------------------------------------------------------------------------------------
+
+    def run_until_idle(self, *, skip_time: bool = False, concurrency: int = 1) -> datetime | None:
+        """Work until nothing is due; gives when the next thing is. With ``skip_time`` the clock goes on to that, too.
+
+        Raises:
+            DynadurableError: with ``skip_time``, work that never comes to an end.
+        """
+        due_at = self._drain(concurrency)
+        for _ in range(MAX_SKIPS):
+            if due_at is None or not skip_time:
+                return due_at
+            self.clock.advance(max(timedelta(milliseconds=1), due_at - self.clock.now()))
+            due_at = self._drain(concurrency)
+        raise DynadurableError(f"something comes due again and again: {MAX_SKIPS} times so far, next {due_at}")
+
+    def run_one(self) -> str | None:
+        """Work on the one run that is first in line; gives the event that its attempt ended with, ``None`` if idle."""
+        ended: list[str] = []
+
+        def hook(event: str, name: str, run_id: str) -> None:
+            self._hook(event, name, run_id)
+            if event in ENDS:
+                ended.append(event)
+            if event == "started" or ended:
+                worker.engine.stopping.set()  # claims nothing more; what has started is not disturbed
+
+        worker = self.app.worker(concurrency=1, hook=hook, queues=self._queues())
+        worker.drain()
+        return ended[0] if ended else None
+
+    # --- look -------------------------------------------------------------------------------------
+
+    @property
+    def enqueued(self) -> Sequence[EnqueuedRun]:
+        """The runs that are pending or running, in due order."""
+        found = [self._to_enqueued(mark) for mark in self._marks()]
+        return sorted((run for run in found if run is not None), key=lambda run: (run.due_at, run.run_id[-22:]))
+
+    def assert_enqueued(self, job: Job[Any, Any] | str, **matching: Any) -> EnqueuedRun:
+        """The pending run of that job with these arguments (others may have any value); fails if there is none."""
+        name = job if isinstance(job, str) else job.name
+        of_job = [run for run in self.enqueued if run.job == name]
+        for run in of_job:
+            if all(key in run.arguments and run.arguments[key] == value for key, value in matching.items()):
+                return run
+        pending = "\n".join(f"  {run.job}({_shown(run.arguments)})" for run in self.enqueued) or "  nothing"
+        raise AssertionError(f"no run of {name}({_shown(matching)}) is pending; pending are:\n{pending}")
+
+    def assert_not_enqueued(self, job: Job[Any, Any] | str, **matching: Any) -> None:
+        """Fails if a run of that job with these arguments is pending."""
+        try:
+            run = self.assert_enqueued(job, **matching)
+        except AssertionError:
+            return
+        raise AssertionError(f"a run of {run.job}({_shown(run.arguments)}) is pending")
+
+    @property
+    def dead_letters(self) -> Sequence[Any]:
+        """The dead letters, newest first; see ``app.dead.list``."""
+        return self.app.dead.list()
+
+    def body_starts(self, job: Job[Any, Any] | str) -> int:
+        """How often the body of a job was started."""
+        return self._starts[job if isinstance(job, str) else job.name]
+
+    @property
+    def bodies(self) -> Counter[str]:
+        """How often each body was called: jobs by name, steps as ``step NAME``."""
+        with self._lock:
+            return Counter(self._starts) + Counter({f"step {name}": count for name, count in self._steps.items()})
+
+    def step_calls(self, step: str) -> int:
+        """How often the body of a workflow's step was called, in all runs; replayed results are no calls."""
+        return self._steps[step]
+
+    @contextmanager
+    def cost(self) -> Iterator[Ledger]:
+        """Counts the request units that are spent inside: ``with durable.cost() as cost: ...; cost.write_units``."""
+        with ledger(self.client) as counted:
+            yield counted
+
+    def own_items(self) -> list[dict[str, Any]]:
+        """The items in the table that are not dynadurable's, as stored."""
+        return [item for item in self.all_items() if "dd_v" not in item]
+
+    def all_items(self) -> list[dict[str, Any]]:
+        """Everything in the table, as stored."""
+        found: list[dict[str, Any]] = []
+        start: dict[str, Any] = {}
+        while True:
+            page = self.client.scan(TableName=self.backend.table, **start)
+            found.extend(page["Items"])
+            if "LastEvaluatedKey" not in page:
+                return found
+            start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
+
+    # --- side effects -----------------------------------------------------------------------------
+
+    def effect(self, name: str) -> None:
+        """Note a side effect on the outside world; call it from the fakes of your test. See ``effects``."""
+        with self._lock:
+            self.effects[name] += 1
+
+    # --- inside -----------------------------------------------------------------------------------
+
+    def _drain(self, concurrency: int) -> datetime | None:
+        self.is_working = True
+        due_at = self.app.worker(concurrency=concurrency, hook=self._hook, queues=self._queues()).drain()
+        self.is_working = False
+        return due_at
+
+    def _queues(self) -> list[str]:
+        return self.app.operations.known_queues() or ["default"]
+
+    def _hook(self, event: str, name: str, _run_id: str) -> None:
+        with self._lock:
+            self.events[event] += 1
+            if event == "started":
+                self._starts[name] += 1
+            elif event == "step":
+                self._steps[name] += 1
+
+    def _marks(self) -> Iterator[Mark]:
+        operations = self.app.operations
+        for name in self._queues():
+            for shard in range(operations.queue(name).shards):
+                start = None
+                while True:
+                    page = self.app.driver.run(
+                        marks.poll(
+                            self.app.items, queue=name, shard=shard, limit=PAGE_ITEMS, until_ms=None, start=start
+                        )
+                    )
+                    for seen in page.candidates:
+                        mark = self.app.driver.run(marks.read(self.app.items, seen.pk, seen.sk))
+                        if mark is not None:
+                            yield mark
+                    start = page.next_start
+                    if start is None:
+                        break
+
+    def _to_enqueued(self, mark: Mark) -> EnqueuedRun | None:
+        key = parse_mark_sort_key(mark.sk)
+        if key is None:
+            return None
+        data = self._input_of(key.run_id) if mark.is_pointer else mark.input
+        arguments = codec.decode(data) if data is not None else {}
+        due_at = self.clock.now() + timedelta(milliseconds=key.due_ms - self.clock.now_ms())
+        return EnqueuedRun(
+            run_id=key.run_id, job=mark.job, arguments=arguments, due_at=due_at, attempt=int(mark.attempt)
+        )
+
+    def _input_of(self, run_id: str) -> bytes | None:
+        reply = self.client.get_item(
+            TableName=self.backend.table,
+            Key=_typed_key(self.app, run_partition(self.app.schema, run_id), RUN_SORT_KEY),
+            ConsistentRead=True,
+        )
+        if "Item" not in reply:
+            return None
+        data: bytes | None = self.app.items.run.from_raw_data(reply["Item"]).input
+        return data
+
+
+@contextmanager
+def kit(app: App, backend: Backend, clock: ManualClock | None = None) -> Iterator[Kit]:
+    """A kit around an app, which works on that backend's table and by that clock while inside."""
+    turned = clock or ManualClock()
+    with redirected(app, table=backend.table, client=backend.client, clock=turned):
+        yield Kit(app, backend, turned)
+
+
+def _typed_key(app: App, pk: str, sk: str) -> dict[str, Any]:
+    return {app.schema.partition_key: {"S": pk}, app.schema.sort_key: {"S": sk}}
+
+
+def _shown(arguments: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in arguments.items())
