@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 
-from ..errors import DynadurableError
 from ..local import DEFAULT_ACCOUNT, REGION
+from .text import show_json
+
+if TYPE_CHECKING:
+    from ..demo.report import Report
+    from ..demo.stage import Stage
 
 INTERRUPTED = 130
 TERMINATED = 143
 MAX_KILLS = 6
 """The delivery is tried eight times, and a kill uses an attempt."""
 
+EXAMPLES = """\b
+dynadurable demo
+dynadurable demo --kills 3 --followers 50000
+dynadurable demo --keep"""
 
-@click.group(invoke_without_command=True)
+
+@click.group(invoke_without_command=True, epilog=EXAMPLES, short_help="Kill a worker and see that nothing is lost.")
 @click.option(
     "--followers",
     default=10_000,
     show_default=True,
-    type=click.IntRange(100, 200_000),
+    type=click.IntRange(1_000, 200_000),
     metavar="N",
     help="How many followers the most popular krab has at least.",
 )
@@ -40,54 +48,52 @@ MAX_KILLS = 6
     metavar="N",
     help="How often a worker is killed on the way.",
 )
-@click.option("--store", type=click.Choice(["roto", "ministack"]), help="The local store  [default: what is installed]")
+@click.option("--store", type=click.Choice(["roto", "ministack"]), help="The local store. [default: what is installed]")
 @click.option("--keep", is_flag=True, help="Leave the store up at the end, to look around, until Ctrl-C.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON; the story goes to stderr.")
+@click.option("--json", "as_json", is_flag=True, help="The result as a JSON document; the story goes to stderr.")
 @click.pass_context
-def demo(context: click.Context, followers: int, kills: int, store: str | None, keep: bool, as_json: bool) -> None:
+def demo(ctx: click.Context, followers: int, kills: int, store: str | None, keep: bool, as_json: bool) -> None:
     """Kill a worker in the middle of a fan-out and see that nothing is lost.
 
     A krab with 10,000 followers posts a molt. A worker process delivers it and is killed with SIGKILL on the way,
     another one goes on, and then the table is checked: every follower has the molt exactly once. Exit code 0 if so.
     """
-    if context.invoked_subcommand is not None:
+    if ctx.invoked_subcommand is not None:
         return
     from ..demo.screen import Screen
-    from ..demo.stage import Settings, Stage
+    from ..demo.stage import Settings
     from ..demo.story import tell
 
-    console = Console(stderr=as_json, highlight=False)
+    console = Console(stderr=as_json, highlight=False, markup=False, emoji=False)
     screen = Screen(console)
+    settings = Settings(followers=followers, kills=kills, store=store)
 
-    def leave_up(stage: Stage) -> None:
-        screen.say("")
-        for line in around(stage.store.endpoint_url, stage.table):
-            screen.say(line)
-        threading.Event().wait()
+    def at_end(stage: Stage, report: Report) -> None:
+        if as_json:
+            show_json(report.to_json())
+        if keep:
+            leave_up(stage)
 
     try:
         with terminable():
-            report = tell(
-                Settings(followers=followers, kills=kills, store=store), screen, before_end=leave_up if keep else None
-            )
+            report = tell(settings, screen, at_end=at_end)
     except KeyboardInterrupt:
-        console.print("\nInterrupted; all processes have been stopped.")
-        context.exit(INTERRUPTED)
-    except DynadurableError as error:
-        raise click.ClickException(str(error)) from error
-    if as_json:
-        click.echo(json.dumps(report.to_json(), indent=2))
-    context.exit(report.exit_code)
+        console.print("\nInterrupted. The store and all workers have been stopped.")
+        ctx.exit(INTERRUPTED)
+    ctx.exit(report.exit_code)
 
 
-def around(endpoint_url: str, table: str) -> list[str]:
-    """How to look at the table that was kept."""
-    return [
-        "The store stays up until you press Ctrl-C. To look around in another terminal:",
-        f"  export AWS_ENDPOINT_URL_DYNAMODB={endpoint_url} AWS_DEFAULT_REGION={REGION}",
-        f"  export AWS_ACCESS_KEY_ID={DEFAULT_ACCOUNT} AWS_SECRET_ACCESS_KEY=local",
-        f"  aws dynamodb scan --table-name {table} --limit 20",
-    ]
+def leave_up(stage: Stage) -> None:
+    """Say how to look at the table, and wait for Ctrl-C."""
+    say = stage.screen.say
+    say("")
+    say("The store stays up until Ctrl-C. To look around, in another terminal:", style="bold")
+    say(f"export AWS_ENDPOINT_URL_DYNAMODB={stage.store.endpoint_url} AWS_DEFAULT_REGION={REGION}")
+    say(f"export AWS_ACCESS_KEY_ID={DEFAULT_ACCOUNT} AWS_SECRET_ACCESS_KEY=local")
+    say(f"dynadurable queues list --table {stage.table}")
+    say(f"aws dynamodb scan --table-name {stage.table} --max-items 20")
+    with contextlib.suppress(KeyboardInterrupt):
+        threading.Event().wait()
 
 
 @contextlib.contextmanager

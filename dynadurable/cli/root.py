@@ -24,6 +24,7 @@ COMMANDS = {
     "queues": "queues:queues",
     "workers": "workers:workers",
     "table": "table:table",
+    "demo": "demo:demo",
     "completion": "completion:completion",
 }
 """Each command's file beside this one, and its name in there; imported when it is first asked for."""

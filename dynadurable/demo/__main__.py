@@ -1,6 +1,9 @@
 """``python -m dynadurable.demo``: the same as ``dynadurable demo``."""
 
-from ..cli.demo import demo
+import sys
+
+from ..cli import main
 
 if __name__ == "__main__":
-    demo()
+    sys.argv.insert(1, "demo")
+    main()

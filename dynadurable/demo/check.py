@@ -40,7 +40,7 @@ def delivered(client: Any, *, table: str, author: str, molt_id: str) -> Delivere
     followers = {item["sk"]["S"] for item in _partition(client, table, f"followers#{author}")}
     got: Counter[str] = Counter()
     marks = 0
-    for item in _everything(client, table):
+    for item in _entries_and_marks(client, table):
         kind, _, rest = item["pk"]["S"].partition("#")
         if kind == "trench" and molt_id in _texts(item):
             got[rest] += 1
@@ -66,8 +66,14 @@ def _partition(client: Any, table: str, key: str) -> Iterator[dict[str, Any]]:
         yield from page["Items"]
 
 
-def _everything(client: Any, table: str) -> Iterator[dict[str, Any]]:
-    for page in client.get_paginator("scan").paginate(TableName=table, ConsistentRead=True):
+def _entries_and_marks(client: Any, table: str) -> Iterator[dict[str, Any]]:
+    pages = client.get_paginator("scan").paginate(
+        TableName=table,
+        FilterExpression="begins_with(pk, :trench) OR begins_with(pk, :queue)",
+        ExpressionAttributeValues={":trench": {"S": "trench#"}, ":queue": {"S": "queue#"}},
+        ConsistentRead=True,
+    )
+    for page in pages:
         yield from page["Items"]
 
 

@@ -12,19 +12,20 @@ from typing import Self
 from ..local import DEFAULT_ACCOUNT, HOST, REGION, tied_to_this_process
 from .place import examples_folder
 
+APP = "krabber.app:app"
 STOP_SECONDS = 20.0
 LOG_CHARACTERS = 2_000
 
 
 class WorkerProcess:
-    """``python -m krabber.worker`` on the store at ``endpoint_url``. Its output goes to a file."""
+    """``dynadurable worker krabber.app:app`` on the store at ``endpoint_url``. Its output goes to a file."""
 
     def __init__(self, endpoint_url: str, *, lease_seconds: float, log: Path) -> None:
         self._log = log
-        command = tied_to_this_process([sys.executable, "-m", "krabber.worker", "--lease", str(lease_seconds)])
+        command = [sys.executable, "-m", "dynadurable", "worker", APP, "--lease", f"{lease_seconds:g}s"]
         with log.open("wb") as output:
             self._process = subprocess.Popen(  # noqa: S603 - our own example
-                command,
+                tied_to_this_process(command),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -68,8 +69,8 @@ class WorkerProcess:
 
 
 def environment(endpoint_url: str) -> dict[str, str]:
-    """What a process needs to find the store: nothing of AWS that may be set on this machine, no proxy."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    """What a process needs to find the store: nothing that may be set on this machine, no proxy."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "DYNADURABLE_"))}
     path = [str(examples_folder()), os.environ.get("PYTHONPATH", "")]
     return {
         **kept,

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..errors import DynadurableError
-from .crew import WorkerProcess
+from .crew import APP, WorkerProcess
+from .door import Passage
 from .marks import MarkInTable
 from .report import Kill
 from .screen import Bar
@@ -16,6 +17,8 @@ from .tally import FINISHED, Claim
 
 PATIENCE_SECONDS = 60.0
 GLANCE_SECONDS = 0.05
+BEYOND = 75
+"""Writes that a worker has done beyond its last checkpoint when it is killed: the next one repeats them."""
 
 
 class StoodStillError(DynadurableError):
@@ -68,25 +71,30 @@ class Delivery:
         return next(claim for claim in self._tally.claims if claim.at > killed.at)
 
     def _until_killed(self, bar: Bar, recorded: int) -> None:
-        """A worker works until a checkpoint covers so many followers, and is killed before it is told so."""
+        """A worker works until a checkpoint covers so many followers and some writes have gone beyond it."""
         stage, dead = self._stage, threading.Event()
         with self._worker() as worker:
 
-            def kill_in_time() -> None:
-                if self._tally.recorded >= recorded and not dead.is_set():
+            def kill_in_time(_: Passage) -> None:
+                if not dead.is_set() and self._is_time(recorded):
                     worker.kill()
                     dead.set()
 
-            stage.on_checkpoint = kill_in_time
+            stage.on_passage = kill_in_time
             self._watch(bar, worker, dead.is_set)
-            stage.on_checkpoint = None
             now = stage.clock.monotonic()
             self._killed.append(
                 _Killed(pid=worker.pid, at=now, recorded=self._tally.recorded, repeated_before=self._tally.repeated)
             )
             bar.to(self._tally.delivered)
+            bar.about("nobody delivers ")
         stage.screen.say(f"kill -9 {worker.pid}. What lies in the table now:", style="bold red")
         stage.screen.table_holds(self._marks.rows())
+
+    def _is_time(self, recorded: int) -> bool:
+        reached = self._tally.recorded
+        beyond = self._tally.delivered - reached
+        return reached >= recorded and beyond >= min(BEYOND, (self._stage.followers - reached) // 2)
 
     def _until_done(self, bar: Bar) -> None:
         with self._worker() as worker:
@@ -102,7 +110,7 @@ class Delivery:
             lease_seconds=stage.settings.lease_seconds,
             log=stage.folder / f"worker-{number}.log",
         )
-        stage.screen.say(f"worker {number} starts (process {worker.pid})")
+        stage.screen.say(f"worker {number} starts: process {worker.pid}, dynadurable worker {APP}")
         return worker
 
     def _watch(self, bar: Bar, worker: WorkerProcess, done: Callable[[], bool]) -> None:

@@ -94,7 +94,11 @@ class _Handler(BaseHTTPRequestHandler):
         self._store.close()
 
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        length = int(self.headers.get("Content-Length", "0"))
+        body = self.rfile.read(length)
+        if len(body) < length:  # its sender was killed while it sent: such a request reaches no store
+            self.close_connection = True
+            return
         self._store.request("POST", self.path, body, _passed_on(self.headers))
         answer = self._store.getresponse()
         reply = answer.read()

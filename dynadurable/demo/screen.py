@@ -59,6 +59,11 @@ class Screen:
         """A line, set in."""
         self._console.print(_set_in(Text(text, style=style)))
 
+    def note(self, text: str) -> None:
+        """Small print."""
+        self._console.print()
+        self.say(text, style="dim")
+
     def table_holds(self, rows: Sequence[Row]) -> None:
         """Items, as they lie in the table."""
         for row in rows:
@@ -74,9 +79,8 @@ class Screen:
     def summary(self, lines: Sequence[Line]) -> None:
         """What was found out."""
         grid = Table.grid(padding=(0, 2))
-        grid.add_column(no_wrap=True)
-        grid.add_column(overflow="fold")
-        grid.add_column(overflow="fold")
+        for no_wrap in (True, True, False):
+            grid.add_column(no_wrap=no_wrap)
         for line in lines:
             sign = Text(self._dot, style="dim") if line.good is None else self._sign(good=line.good)
             grid.add_row(sign, line.what, Text(line.found, style="" if line.good is None else "bold"))

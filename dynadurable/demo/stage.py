@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import boto3
 from botocore.config import Config
@@ -15,12 +15,15 @@ from botocore.config import Config
 from ..app import App
 from ..clock import Clock
 from ..drivers.clients import client_config
-from ..local import DEFAULT_ACCOUNT, REGION, LocalStore
+from ..local import LocalStore
 from . import place
 from .door import Door, Passage
 from .load import load
 from .screen import Screen
 from .tally import Tally
+
+if TYPE_CHECKING:
+    from krabber.graph import Graph
 
 MAX_CONNECTIONS = 16
 
@@ -35,7 +38,7 @@ class Settings:
     lease_seconds: float = 3.0
 
     def kill_at(self, number: int, followers: int) -> int:
-        """How many followers are recorded as served when a worker is killed for the ``number``th time, from 1.
+        """How many followers the checkpoint covers at least when a worker is killed for the ``number``th time, from 1.
 
         One kill comes at 40 %, more are spread evenly.
         """
@@ -46,21 +49,20 @@ class Settings:
 class Stage:
     """Set up with ``with``; nothing of it stays behind."""
 
-    def __init__(self, settings: Settings, screen: Screen, clock: Clock) -> None:
-        place.put_on_path()
-        from krabber import app, graph, models
+    def __init__(self, settings: Settings, screen: Screen, clock: Clock, graph: Graph) -> None:
+        from krabber import app, models
 
         self.krabber = app
         self.table = models.TABLE
         self.settings = settings
         self.screen = screen
         self.clock = clock
-        self.graph = graph.with_star(settings.followers)
-        self.star = graph.STAR
-        self.followers = len(self.graph.followers[graph.STAR])
+        self.graph = graph
+        self.star = max(graph.followers, key=lambda krab: len(graph.followers[krab]))
+        self.followers = len(graph.followers[self.star])
         self.tally = Tally(app.app.items, self.clock, ours=f"queue#{app.deliver.queue}#", entries="trench#")
-        self.on_checkpoint: Callable[[], None] | None = None
-        """Called when a checkpoint has reached the store, before the worker is told so."""
+        self.on_passage: Callable[[Passage], None] = _nothing
+        """Called when a request has been counted, before its sender gets the reply."""
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -68,7 +70,7 @@ class Stage:
             self.folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dynadurable-demo-")))
             self.store = stack.enter_context(LocalStore.find(self.settings.store))
             self.door = stack.enter_context(Door(self.store.port, self._observe))
-            self.reader = client_of(self.store.endpoint_url)
+            self.reader = client_of(self.store, self.store.endpoint_url)
             stack.callback(self.reader.close)
             self._stack = stack.pop_all()
         return self
@@ -84,22 +86,34 @@ class Stage:
 
     def post(self, text: str) -> Any:
         """The most popular krab posts a molt, through the door."""
-        client = client_of(self.door.endpoint_url)
+        client = client_of(self.store, self.door.endpoint_url)
         try:
             return self.krabber.post(client, self.star, text)
         finally:
             client.close()
 
     def _observe(self, passage: Passage) -> None:
-        if self.tally.observe(passage) and self.on_checkpoint is not None:
-            self.on_checkpoint()
+        self.tally.observe(passage)
+        self.on_passage(passage)
 
 
-def client_of(endpoint_url: str) -> Any:
+def make_graph(followers: int) -> Graph:
+    """Krabs, one of whom has at least so many followers.
+
+    Raises:
+        ExtraMissingError: what the example needs is not installed.
+    """
+    place.put_on_path()
+    from krabber.graph import with_star
+
+    return with_star(followers)
+
+
+def _nothing(_passage: Passage) -> None:
+    """Nobody wants to know."""
+
+
+def client_of(store: LocalStore, endpoint_url: str) -> Any:
     """A client that nothing on this machine can send elsewhere."""
-    secret = "local"
-    return boto3.Session(DEFAULT_ACCOUNT, secret, region_name=REGION).client(
-        "dynamodb",
-        endpoint_url=endpoint_url,
-        config=client_config(MAX_CONNECTIONS).merge(Config(proxies={})),
-    )
+    config = client_config(MAX_CONNECTIONS).merge(Config(proxies={}))
+    return boto3.Session().client("dynamodb", config=config, **{**store.client_kwargs(), "endpoint_url": endpoint_url})

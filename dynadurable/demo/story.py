@@ -11,20 +11,20 @@ from .delivery import Delivery
 from .marks import MarkInTable
 from .report import REPEATED_AT_MOST, Report
 from .screen import Line, Row, Screen
-from .stage import Settings, Stage
+from .stage import Settings, Stage, make_graph
 
 MOLT = "Moulting season is open. Shells off, claws up!"
-TITLE = "Krabber: a fan-out that survives kill -9"
-ABOUT = "One DynamoDB table. No queue, no broker, no second service."
+TITLE = "dynadurable demo: a fan-out that survives kill -9"
+ABOUT = "Krabber, a small social network, on one DynamoDB table. No queue, no broker."
 HOW_COUNTED = (
-    "The first three lines are read from the table. The others are counted at a door in front of the store that every "
-    "request passes, so a killed worker's are in it. A write costs one unit per started KB of the item, twice that in "
-    "a transaction."
+    "The first three are read from the table. The rest is counted at a door in front of the store that every request "
+    "passes, also those of workers that were killed. A write costs one unit for each started KB of the item, and "
+    "twice that in a transaction."
 )
 
 
-def tell(settings: Settings, screen: Screen, *, before_end: Callable[[Stage], None] | None = None) -> Report:
-    """Play the story from the beginning to the end. ``before_end`` is called while the store still runs.
+def tell(settings: Settings, screen: Screen, *, at_end: Callable[[Stage, Report], None]) -> Report:
+    """Play the story from the beginning to the end. ``at_end`` is called while the store still runs.
 
     Raises:
         StoodStillError: a process ended or stood still without being killed by us.
@@ -33,13 +33,13 @@ def tell(settings: Settings, screen: Screen, *, before_end: Callable[[Stage], No
     clock = SystemClock()
     began = clock.monotonic()
     screen.title(TITLE, ABOUT)
-    with Stage(settings, screen, clock) as stage:
+    with Stage(settings, screen, clock, make_graph(settings.followers)) as stage:
         _set_up(stage)
         marks = MarkInTable(stage.krabber.app, stage.krabber.deliver, stage.reader, clock)
         molt = _post(stage, marks)
         screen.step(3, "Worker processes deliver it to every follower" + " and get killed" * (settings.kills > 0))
         kills = Delivery(stage, marks).run()
-        screen.step(4, "Who has it? Read from the table")
+        screen.step(4, "Who got it?")
         _show_one(stage)
         report = Report(
             store=stage.store.server.name,
@@ -53,10 +53,9 @@ def tell(settings: Settings, screen: Screen, *, before_end: Callable[[Stage], No
             seconds=clock.monotonic() - began,
         )
         screen.summary(list(_lines(report)))
-        screen.say(HOW_COUNTED, style="dim")
+        screen.note(HOW_COUNTED)
         screen.verdict(_verdict(report), good=report.complete)
-        if before_end is not None:
-            before_end(stage)
+        at_end(stage, report)
     return report
 
 
@@ -81,40 +80,47 @@ def _post(stage: Stage, marks: MarkInTable) -> Any:
 def _show_one(stage: Stage) -> None:
     follower = stage.graph.followers[stage.star][-1]
     for molt in stage.krabber.read_trench(stage.reader, follower, limit=1):
-        stage.screen.say(f"the Trench of @{follower}: @{molt.author}: “{molt.text}”")
+        stage.screen.say(f"Trench of @{follower}: “{molt.text}”")
 
 
 def _lines(report: Report) -> Iterator[Line]:
     delivered = report.delivered
     yield Line(
-        what="followers who have the molt exactly once",
+        what="got it exactly once",
         found=f"{delivered.once:,} of {delivered.followers:,}",
         good=delivered.molt_is_there and not delivered.missing and not delivered.twice,
     )
     yield Line(
-        what="others who have it",
+        what="others who got it",
         found=f"{len(delivered.strangers):,} of {report.krabs - delivered.followers:,}",
         good=not delivered.strangers,
     )
     yield Line(what="marks left over", found=f"{delivered.marks_left}", good=not delivered.marks_left)
     if report.kills:
-        repeats = " + ".join(f"{kill.repeated:,}" for kill in report.kills)
+        each = f"at most {REPEATED_AT_MOST}" + " each" * (len(report.kills) > 1)
         yield Line(
-            what="writes repeated after a kill",
-            found=f"{repeats} of {report.writes:,} (at most {REPEATED_AT_MOST} per kill)",
+            what="writes repeated by kills",
+            found=f"{report.repeated:,} of {report.writes:,} by {_kills(report)}; {each}",
             good=report.within_bound,
         )
-        waits = ", ".join(f"{kill.take_over_seconds:.1f} s" for kill in report.kills)
-        yield Line(what="take-over after a kill", found=f"{waits} (lease {report.lease_seconds:.0f} s)")
+        waits = sorted({f"{kill.take_over_seconds:.1f}" for kill in report.kills})
+        yield Line(
+            what="take-over after a kill",
+            found=f"{' to '.join((waits[0], *waits[1:][-1:]))} s; the lease is {report.lease_seconds:.0f} s",
+        )
+    yield Line(what="write units, entries", found=f"{report.entry_units:,.0f}")
     kinds = ", ".join(f"{kind} {one.units:,.0f}" for kind, one in report.spent.items())
-    yield Line(what="write units of the mark", found=f"{report.mark_units:,.0f}: {kinds}")
-    yield Line(what="write units of the entries", found=f"{report.entry_units:,.0f}")
+    yield Line(what="write units, mark", found=f"{report.mark_units:,.0f} ({kinds})")
+
+
+def _kills(report: Report) -> str:
+    return "1 kill" if len(report.kills) == 1 else f"{len(report.kills)} kills"
 
 
 def _verdict(report: Report) -> str:
     took = f"({report.seconds:.0f} s)"
     if report.complete:
-        killed = "Killed, and n" if report.kills else "N"
+        killed = "Killed in the middle: n" if report.kills else "N"
         return f"{killed}othing is lost and nothing is there twice. {took}"
     return f"This is not what was promised: {_what_is_wrong(report)} {took}"
 

@@ -23,12 +23,12 @@ from ..testing.sizes import Part, parts_of
 from .door import Passage
 
 CONDITION_FAILED = "ConditionalCheckFailedException"
-POSTED = "posted with the molt"
-CLAIMED = "claimed"
-CHECKPOINTED = "checkpointed"
-RENEWED = "lease renewed"
-HANDED_BACK = "handed back"
-FINISHED = "deleted at the end"
+POSTED = "post"
+CLAIMED = "claim"
+CHECKPOINTED = "checkpoint"
+RENEWED = "renewal"
+HANDED_BACK = "hand-back"
+FINISHED = "finish"
 REFUSED = "refused"
 OTHER = "other"
 
@@ -96,24 +96,23 @@ class Tally:
 
     # --- counting ---------------------------------------------------------------------------------
 
-    def observe(self, passage: Passage) -> bool:
-        """Count a passage; true if it was a checkpoint."""
+    def observe(self, passage: Passage) -> None:
+        """Count a passage."""
         if passage.error is not None and passage.error != CONDITION_FAILED:
-            return False
+            return
         with self._lock:
-            kinds = [self._count(passage, part) for part in parts_of(passage.operation, passage.params)]
-        return CHECKPOINTED in kinds
+            for part in parts_of(passage.operation, passage.params):
+                self._count(passage, part)
 
-    def _count(self, passage: Passage, part: Part) -> str | None:
+    def _count(self, passage: Passage, part: Part) -> None:
         key = (part.target[self._schema.partition_key]["S"], part.target[self._schema.sort_key]["S"])
         if key[0].startswith(self._ours) and part.kind != "get":
-            return self._count_mark(passage, part, key)
-        if key[0].startswith(self._entries) and part.kind == "put" and not _is_left_over(passage, part):
+            self._count_mark(passage, part, key)
+        elif key[0].startswith(self._entries) and part.kind == "put" and not _is_left_over(passage, part):
             self._deliveries[key] += 1
             self._total += 1
-        return None
 
-    def _count_mark(self, passage: Passage, part: Part, key: tuple[str, str]) -> str:
+    def _count_mark(self, passage: Passage, part: Part, key: tuple[str, str]) -> None:
         before = self._sizes.get(key, 0)
         after = size_of(passage.reply.get("Attributes") or part.params.get("Item"))
         kind = REFUSED if passage.error else self._kind(passage, part)
@@ -121,7 +120,6 @@ class Tally:
         self._units[kind] += write_units(max(before, after)) * (2 if passage.operation == "TransactWriteItems" else 1)
         if not passage.error:
             self._sizes[key] = 0 if part.kind == "delete" else after or before
-        return kind
 
     def _kind(self, passage: Passage, part: Part) -> str:
         if part.kind in ("put", "delete"):
