@@ -11,12 +11,12 @@ import importlib
 import logging
 import threading
 import weakref
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 
 from ..clock import Clock
-from ..errors import ConfigurationError
+from ..errors import ConfigurationError, ExtraMissingError
 from ..forks import renew_after_fork
 from ..storage.call import Call, Plan
 from .aio import AioDriver
@@ -77,19 +77,23 @@ class LoopDrivers:
 
     async def close(self) -> None:
         """Close the driver of the running loop. May be called twice; the next request opens another."""
-        with self._lock:
-            slot = self._slots.pop(asyncio.get_running_loop(), None)
+        slot = self._slots.get(asyncio.get_running_loop())
         if slot is not None:
             await slot.close()
 
     def _slot(self, loop: asyncio.AbstractEventLoop) -> _Slot:
         with self._lock:
             slot = self._slots.get(loop)
-            if slot is None or slot.is_over:
+            if slot is None:
                 for ended in [other for other in self._slots if other.is_closed()]:
                     del self._slots[ended]  # a loop that was closed without ending its generators
-                slot = self._slots[loop] = _Slot()
+                slot = self._slots[loop] = _Slot(self._forget)
             return slot
+
+    def _forget(self) -> None:
+        """The running loop's driver is about to be closed: who asks from now on gets another."""
+        with self._lock:
+            self._slots.pop(asyncio.get_running_loop(), None)
 
     # --- transports -------------------------------------------------------------------------------
 
@@ -123,8 +127,10 @@ class LoopDrivers:
         return ThreadTransport(self._driver)
 
     async def _from_session(self, session: Any) -> Transport:
-        from aiobotocore.config import AioConfig
-
+        try:
+            from aiobotocore.config import AioConfig
+        except ImportError as error:
+            raise ExtraMissingError("aiobotocore", extra="aio") from error
         settings = self._settings
         create = session.create_client if hasattr(session, "create_client") else session.client
         stack = AsyncExitStack()
@@ -148,12 +154,12 @@ class LoopDrivers:
 
 
 class _Slot:
-    """A loop's place: its driver, once that is made, and for as long as it is open."""
+    """A loop's place: its driver, once that is made."""
 
-    def __init__(self) -> None:
+    def __init__(self, forget: Callable[[], None]) -> None:
         self.making = asyncio.Lock()
         self.driver: AioDriver | None = None
-        self.is_over = False
+        self._forget = forget
         self._lifetime: AsyncGenerator[None, None] | None = None
 
     async def open(self, driver: AioDriver) -> None:
@@ -169,7 +175,7 @@ class _Slot:
         try:
             yield
         finally:
-            self.is_over = True
+            self._forget()
             await driver.close()
 
 
