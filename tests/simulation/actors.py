@@ -232,7 +232,9 @@ class Cast:
         world.note(name, f"{deed} {run_id}")
         try:
             if deed == "cancel":
-                yield from world.drive(name, operate.cancel(world.items, run_id, clock=clock, ids=ids))
+                done = yield from world.drive(name, operate.cancel(world.items, run_id, clock=clock, ids=ids))
+                if done.outcome == operate.ASKED:
+                    self.checker.told_cancelling(run_id)
             elif deed == "reschedule":
                 due_ms = dice.choice((None, clock.now_ms() + 5_000))
                 plan = operate.reschedule(world.items, run_id, due_ms=due_ms, clock=clock, ids=ids)

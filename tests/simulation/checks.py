@@ -27,6 +27,12 @@ class Checker:
         self.fences: dict[str, int] = {}
         self.marks: dict[tuple[str, str], dict[str, Any]] = {}
         """The marks that lie in the table, in the order in which they came."""
+        self.owners: dict[str, str] = {}
+        """Which process made a claim, by the claim's token."""
+        self.claimers: dict[str, set[str]] = {}
+        """Which processes ever held a mark, by its sort key."""
+        self.cancelling: set[tuple[str, str | None]] = set()
+        """Runs whose cancellation an operator was told is on its way, with the life they had."""
         self._gone: set[tuple[str, str]] = set()
         world.watchers.append(self.on_write)
 
@@ -54,6 +60,8 @@ class Checker:
                 self.fail(f"{actor} planted a ghost: {new}")
         if old is not None and new is None:
             self._gone.add(key)
+        if old is not None:
+            self._check_owner(actor, key, old, new)
         if old is not None and new is not None and _int(new, "dd_fence") < _int(old, "dd_fence"):
             self.fail(f"{actor} lowered the fence of {key[1]}")
         if old is not None and new is not None:
@@ -65,8 +73,35 @@ class Checker:
         """A lease is taken over only after its end, by the store's own time."""
         before, after = old.get("dd_token"), new.get("dd_token")
         now_ms = START_MS + self.world.now_ms
-        if after is not None and after != before and _int(old, "dd_lease") > now_ms:
-            self.fail(f"{actor} took {key[1]} {_int(old, 'dd_lease') - now_ms} ms before its lease ended")
+        if after is not None and after != before:
+            self.owners[after["S"]] = _process(actor)
+            self.claimers.setdefault(key[1], set()).add(_process(actor))
+            if _int(old, "dd_lease") > now_ms:
+                self.fail(f"{actor} took {key[1]} {_int(old, 'dd_lease') - now_ms} ms before its lease ended")
+
+    def _check_owner(self, actor: str, key: tuple[str, str], old: dict[str, Any], new: Raw) -> None:
+        """Only the process that holds a mark changes or deletes it; an enqueuer may forget its own, or vouch."""
+        token = old.get("dd_token", {}).get("S")
+        if token is None or _process(actor).startswith("caller") or self.owners.get(token) == _process(actor):
+            return
+        changed = {name for name in {*old, *(new or {})} if old.get(name) != (new or {}).get(name)}
+        if new is not None and ("dd_token" in changed and "dd_token" in new or changed <= {"dd_cancel", "dd_vouched"}):
+            return  # a claim of its own, or a wish noted for the holder
+        self.fail(f"{actor} changed {changed or 'nothing'} of {key[1]}, which {self.owners.get(token)} holds")
+
+    def _check_run_owner(self, actor: str, old: dict[str, Any], new: dict[str, Any]) -> None:
+        """Only a process that claimed the mark which a live run names changes it, until the next one raises the fence."""
+        changed = {name for name in {*old, *new} if old.get(name) != new.get(name)}
+        if old["dd_state"]["S"] != "live" or changed <= {"dd_cancel", "dd_rev"}:
+            return
+        sort_key, process = old["dd_mark"]["S"], _process(actor)
+        if process not in self.claimers.get(sort_key, set()):
+            self.fail(f"{actor} changed {changed} of a run whose mark {sort_key} it never held")
+        named = [mark for key, mark in self.marks.items() if key[1] == sort_key]
+        token = named[0].get("dd_token", {}).get("S") if named else None
+        raised = bool(named) and _int(old, "dd_fence") >= _int(named[0], "dd_fence")
+        if token is not None and raised and self.owners.get(token) != process:
+            self.fail(f"{actor} changed {changed} of a run whose mark {self.owners.get(token)} holds")
 
     def _on_run(self, actor: str, key: tuple[str, str], old: Raw, new: Raw) -> None:
         if new is None:
@@ -78,6 +113,7 @@ class Checker:
         if old is not None:
             same = old["dd_gen"]["S"] == life
             was = old["dd_state"]["S"]
+            self._check_run_owner(actor, old, new)
             if was != "live" and same and (state != was):
                 self.fail(f"{actor} changed the end of {key[0]} from {was} to {state}")
             if was == "live" and not same:
@@ -88,6 +124,14 @@ class Checker:
             self.ends[key[0][4:], life] += 1
 
     # --- told by actors ---------------------------------------------------------------------------
+
+    def told_cancelling(self, run_id: str) -> None:
+        """An operator was told that the run's worker is asked to end it."""
+        self.cancelling.add((run_id, self._life_of(run_id)))
+
+    def _life_of(self, run_id: str) -> str | None:
+        run = self.world.peek((f"run#{run_id}", "run"))
+        return None if run is None or run["dd_state"]["S"] != "live" else run["dd_gen"]["S"]
 
     def told_accepted(self, run_id: str) -> None:
         """An enqueuer got its answer; from now on that run must reach an end."""
@@ -102,6 +146,8 @@ class Checker:
             self.fail(f"the fence of {run_id} did not grow: {fence} after {self.fences[run_id]}")
         self.fences[run_id] = fence
         self.starts[name] += 1
+        if (run_id, self._life_of(run_id)) in self.cancelling:
+            self.fail(f"{run_id} began again although its cancellation was on its way")
 
     def _is_second_life(self, run_id: str) -> bool:
         """Whether an enqueuer's retry has put the self-contained mark of a finished run again."""
@@ -151,6 +197,11 @@ class Checker:
         dead = {(run_id, run["dd_gen"]["S"]) for run_id, run in runs.items() if run["dd_state"]["S"] == "dead"}
         if not dead <= letters:
             self.fail(f"dead runs without a letter: {dead - letters}")
+
+
+def _process(actor: str) -> str:
+    """The process that an actor belongs to."""
+    return actor.removesuffix("'s keeper")
 
 
 def _int(item: dict[str, Any], name: str) -> int:

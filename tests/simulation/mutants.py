@@ -17,7 +17,7 @@ from unittest import mock
 
 from pynamodb.expressions.condition import Condition
 
-from dynadurable.storage import dead, marks, operate, requests, runs, settle
+from dynadurable.storage import dead, ends, marks, operate, requests, runs, settle
 from dynadurable.worker import context, verdict
 from tests.simulation.run import play
 from tests.simulation.world import CheckFailedError
@@ -189,9 +189,7 @@ def rule_mutants() -> list[Mutant]:
             what="a mark without its run is left alone while it is young",
             apply=Replaced(runs, "GRACE_MS", -1),
         ),
-        Mutant(
-            where="settle.redo_end", what="what an end owes is done again", apply=Replaced(settle, "redo_end", _nothing)
-        ),
+        Mutant(where="ends.pay", what="what an end owes is done again", apply=Replaced(ends, "pay", _nothing)),
         Mutant(
             where="marks.as_it_stands",
             what="an own write is recognised after a lost reply",

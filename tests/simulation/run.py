@@ -12,16 +12,19 @@ import logging
 import multiprocessing
 import sys
 from collections.abc import Callable, Iterable
+from unittest import mock
 
 from dynadurable.clock import SystemClock
 from dynadurable.errors import DynadurableError
+from dynadurable.storage import runs
 from tests.simulation.actors import Cast
 from tests.simulation.world import CALM, CheckFailedError, Steps, Weather, World
 
 STEP_MS = (0, 0, 0, 100, 500, 1000)
 JUMPS_MS = (4_000, 12_000, 25_000)
 MAX_STEPS = 60_000
-CLEAN_UP_ROUNDS = 40
+CLEAN_UP_ROUNDS = 60
+GRACE_MS = 40_000  # shorter than in earnest, so that seeds see what happens past it
 
 
 def play(seed: int) -> World:
@@ -41,7 +44,8 @@ def play(seed: int) -> World:
     )
     cast = Cast(world)
     try:
-        _act(world, cast)
+        with mock.patch.object(runs, "GRACE_MS", GRACE_MS):
+            _act(world, cast)
         _clean_up(world, cast)
         cast.checker.at_the_end()
     except CheckFailedError as error:
@@ -71,8 +75,8 @@ def _act(world: World, cast: Cast) -> None:
             _close(process)
             world.note("a process", "was killed")
             continue
-        if dice.random() < 0.003:
-            asleep[id(process)] = world.now_ms + dice.choice((3_000, 15_000, 40_000))
+        if dice.random() < 0.006:
+            asleep[id(process)] = world.now_ms + dice.choice((3_000, 15_000, 45_000, 90_000))
         if not _step(process):
             processes.remove(process)
             _close(process)
