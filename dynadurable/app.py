@@ -18,6 +18,7 @@ from .control.leases import LeasePlans, Leases
 from .control.queues import QueuePlans, Queues
 from .control.runs import RunPlans, Runs
 from .control.workers import WorkerPlans, Workers
+from .definitions import WorkflowDefinitions
 from .drivers.boto3 import Boto3Driver
 from .drivers.clients import Clients, ClientSettings
 from .drivers.loops import LoopDrivers
@@ -44,7 +45,7 @@ Params = ParamSpec("Params")
 Returned = TypeVar("Returned")
 
 
-class App:
+class App(WorkflowDefinitions):
     """Durable background work on one DynamoDB table.
 
     ``table`` is its name. How DynamoDB is reached: ``client`` (a boto3 DynamoDB client), ``session``, or ``region`` and

@@ -53,7 +53,7 @@ Suspended(BaseException)          a workflow is parked; the library catches it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -277,12 +277,21 @@ class StepFailedError(WorkflowError):
     error's class and of its bases.
     """
 
-    def __init__(self, step: str, failure: Any, *, attempts: Sequence[Any] = (), kinds: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        step: str,
+        failure: Any,
+        *,
+        attempts: Sequence[Any] = (),
+        kinds: Sequence[str] = (),
+        name_of: Callable[[type[BaseException]], str] | None = None,
+    ) -> None:
         super().__init__(f"step {step!r} failed: {failure}")
         self.step = step
         self.failure = failure
         self.attempts = tuple(attempts)
         self.kinds = tuple(kinds)
+        self._name_of = name_of or (lambda kind: kind.__qualname__)
 
     def is_a(self, kind: type[BaseException]) -> bool:
         """Whether the step raised an error of that class, or of one below it.
@@ -293,8 +302,7 @@ class StepFailedError(WorkflowError):
         ...     error.is_a(LookupError)
         True
         """
-        module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
-        return f"{module}{kind.__qualname__}" in self.kinds
+        return self._name_of(kind) in self.kinds
 
 
 class StepInterruptedError(WorkflowError):

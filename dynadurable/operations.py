@@ -140,6 +140,7 @@ class Operations:
             ids=self.ids,
             registry=self.registry,
             build=self.build,
+            shards_of=lambda name: self.queue(name).shards,
         )
         worker, lane = make_worker(parts, [self.queue(name) for name in names], settings)
         self.workers.append(worker)

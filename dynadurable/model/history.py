@@ -8,11 +8,15 @@ be the one that was recorded at this place of its line; anything else is a ``Non
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ..errors import NonDeterminismError
-from .record import Identity, Record
+from .record import AGAIN, REWIND, Identity, Record
+
+CONTROL = "!"
+"""The scope of records that belong to no operation."""
+REWIND_IDENTITY = Identity(CONTROL, REWIND, REWIND, 1)
 
 
 @dataclass(slots=True, eq=False)
@@ -22,46 +26,50 @@ class Past:
     identity: Identity
     progress: Record | None = None
     end: Record | None = None
-    where: str = ""
-    """File and line of the call that came to it in this process; empty while it has not been reached."""
-
-    @property
-    def is_known(self) -> bool:
-        """Whether anything is recorded of it."""
-        return self.progress is not None or self.end is not None
+    where: object = None
+    """The place of the call that came to it in this process."""
+    is_listed: bool = False
+    """Whether it has its place in the order of its scope."""
+    life: int = 0
+    """How often what was recorded of it was made void."""
 
 
 @dataclass(slots=True)
 class History:
-    """All records of a run in order, and the operations they belong to.
-
-    ``void`` holds the places of records that count no more: the failures that a dead run died of, once it is brought
-    back to try these again.
-    """
+    """All records of a run in order, and the operations they belong to."""
 
     records: list[Record] = field(default_factory=list)
     _pasts: dict[Identity, Past] = field(default_factory=dict)
     _lines: dict[str, list[Past]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, records: Iterable[Record], *, void: Container[int] = ()) -> History:
+    def of(cls, records: Iterable[Record]) -> History:
         history = cls()
-        for place, record in enumerate(records):
-            history.add(record, counts=place not in void)
+        for record in records:
+            history.add(record)
         return history
 
-    def add(self, record: Record, *, counts: bool = True) -> None:
+    def add(self, record: Record) -> None:
         """Take in the next record."""
         self.records.append(record)
-        if not counts:
+        if record.identity.kind == AGAIN:
+            self._void(record)
             return
         past = self.past(record.identity)
-        if not past.is_known:
-            self._lines.setdefault(record.identity.scope, []).append(past)
+        if not past.is_listed:
+            past.is_listed = True
+            self.line(record.identity.scope).append(past)
         if record.is_end:
             past.end = record
         else:
             past.progress = record
+
+    def _void(self, record: Record) -> None:
+        """The failures that a dead run died of count no more: it was brought back to try these again."""
+        for parts in record.facts["void"]:
+            past = self.past(Identity(*parts))
+            past.progress, past.end = None, None
+            past.life += 1
 
     def past(self, identity: Identity) -> Past:
         """What is recorded of that operation; the same object every time."""
@@ -70,10 +78,6 @@ class History:
     def line(self, scope: str) -> list[Past]:
         """The operations of a scope in the order of their first records. It grows with them."""
         return self._lines.setdefault(scope, [])
-
-    def place_of_end(self, identity: Identity) -> int:
-        """Where in ``records`` the end of that operation stands."""
-        return max(place for place, one in enumerate(self.records) if one.identity == identity and one.is_end)
 
 
 class Line:
@@ -88,7 +92,7 @@ class Line:
         self._position = 0
         self._numbers: Counter[tuple[str, str]] = Counter()
 
-    def reach(self, kind: str, name: str, where: str) -> Past:
+    def reach(self, kind: str, name: str, where: object) -> Past:
         """The code has come to an operation.
 
         Raises:
@@ -98,7 +102,7 @@ class Line:
         if self._position < len(self._recorded):
             expected = self._recorded[self._position]
             if expected.identity != identity:
-                raise NonDeterminismError(expected=str(expected.identity), found=str(identity), where=where)
+                raise NonDeterminismError(expected=str(expected.identity), found=str(identity), where=str(where))
         self._position += 1
         past = self._history.past(identity)
         past.where = where
@@ -123,7 +127,7 @@ class Line:
         """Whether there are recorded operations that the code has not come to yet."""
         return self._position < len(self._recorded)
 
-    def end(self, where: str) -> None:
+    def end(self, where: object) -> None:
         """The code has come to its end.
 
         Raises:
@@ -131,4 +135,4 @@ class Line:
         """
         if self.is_replaying:
             expected = self._recorded[self._position]
-            raise NonDeterminismError(expected=str(expected.identity), found="the end", where=where)
+            raise NonDeterminismError(expected=str(expected.identity), found="the end", where=str(where))

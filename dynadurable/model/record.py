@@ -31,6 +31,7 @@ BATCH = "batch"
 GROUP = "group"
 UNDO = "undo"
 REWIND = "rewind"
+AGAIN = "again"
 
 BEGAN, DONE, FAILED = 0, 1, 2
 PHASES = ("began", "done", "failed")
@@ -82,6 +83,14 @@ class Record:
         return self.phase != BEGAN
 
 
+def is_delivery(record: Record) -> bool:
+    """Whether the workflow's code is given something by it: an outcome, or that a child was started."""
+    kind = record.identity.kind
+    if kind in (BATCH, GROUP, REWIND, AGAIN):
+        return False
+    return record.is_end or kind == CHILD
+
+
 def pack(records: Sequence[Record]) -> bytes:
     """A page as bytes."""
     workers: list[str] = []
@@ -101,7 +110,9 @@ def unpack(data: bytes) -> tuple[Record, ...]:
     try:
         return _unpacked(data)
     except Exception as error:
-        raise PayloadUnreadableError(f"this is no page of a journal ({type(error).__name__}: {error})", raw=data) from error
+        raise PayloadUnreadableError(
+            f"this is no page of a journal ({type(error).__name__}: {error})", raw=data
+        ) from error
 
 
 def _row(record: Record, workers: list[str]) -> list[Any]:

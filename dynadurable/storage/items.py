@@ -111,6 +111,7 @@ class Run(Item):
     parent = UnicodeAttribute(attr_name="dd_parent", null=True)
     parent_journal = UnicodeAttribute(attr_name="dd_pjournal", null=True)
     culprits = BinaryAttribute(attr_name="dd_culprits", legacy_encoding=False, null=True)
+    has_undo = BooleanAttribute(attr_name="dd_undo", null=True)
     undone = BooleanAttribute(attr_name="dd_undone", null=True)
 
     @property

@@ -194,6 +194,10 @@ class Writer:
             actions.append(model.page.set(page))
         return tail, page, actions
 
+    def written(self, tail: list[Record], page: str | None) -> None:
+        """What was ``prepared`` has been written, by somebody else's request."""
+        self.run.tail, self.run.page, self.tail = pack(tail), page, tail
+
     def as_read(self) -> Condition:
         """A clause: nothing was recorded since. For writes that must not be repeated."""
         model = self.items.run
@@ -205,6 +209,8 @@ class Writer:
     async def _stored(self, record: Record) -> Record:
         """The record as it goes into the tail: a large value is put into an item of its own first."""
         value = record.value
+        if record.page:
+            return replace(record, value=None)  # it lies there already
         if value is None or len(value) <= self.room // 2:
             return record
         if len(value) > MAX_VALUE_BYTES:

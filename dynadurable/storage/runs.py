@@ -183,6 +183,12 @@ def held_run(items: Items, mark: Mark) -> Condition:
     return held
 
 
+def is_held(run: Run, mark: Mark) -> bool:
+    """The same clauses for a run that was read."""
+    alive = run.generation == mark.generation and run.is_live
+    return alive and run.mark == mark.sk and run.fence <= mark.fence
+
+
 async def move(items: Items, mark: Mark, run_key: str, changes: Sequence[Action], *, due_sort_key: str) -> Run:
     """Give the run another mark: the run names it, then it is put, then the old one goes.
 

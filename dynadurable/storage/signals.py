@@ -186,6 +186,7 @@ async def park(
     due_ms: int,
     topics: Sequence[str],
     now_ms: int,
+    even_if_cancelled: bool = False,
 ) -> Run:
     """Give the run a mark that is due then, or at the first of these signals; the mark that we hold goes.
 
@@ -210,7 +211,8 @@ async def park(
         run.pk,
         actions,
         applied=lambda stands: stands.mark == key,
-        only_if=model.cancelled.does_not_exist(),  # else the wish would lie unseen until the new mark comes due
+        # A wish to cancel would lie unseen until the new mark comes due.
+        only_if=None if even_if_cancelled else model.cancelled.does_not_exist(),
     )
     if topics and await read(items, parked, topics):
         await wake(items, parked, run_id=run_id, topic_=None, now_ms=now_ms)

@@ -27,14 +27,17 @@ from .verdict import Cancel, HandBack, Verdict
 log = logging.getLogger("dynadurable.worker")
 
 ContextFactory = Callable[..., ContextBase]
+WorkflowBody = Callable[[Attempt, Job[Any, Any], "failure.Failure | None"], Plan[Verdict]]
+"""Runs a workflow's code in an attempt. With a failure, its code has failed for good: what it did is to be undone."""
 
 
 class Attempts:
     """Makes attempts for one kind of body (sync or async): the plans, and the context their bodies get."""
 
-    def __init__(self, engine: Engine, context: ContextFactory) -> None:
+    def __init__(self, engine: Engine, context: ContextFactory, workflow: WorkflowBody | None = None) -> None:
         self.engine = engine
         self._context = context
+        self._workflow = workflow
 
     async def of(self, candidate: Candidate) -> str | None:
         """Claim what a poll has seen and work on it. The event it ended with; ``None`` if another worker has it."""
@@ -82,34 +85,40 @@ class Attempts:
             if run is None:
                 return "repaired"
         attempt = Attempt(engine=engine, held=held, mark=mark, run=run, job=job)
-        if mark.cancelled or (run is not None and run.cancelled):
+        has_undo = run is not None and bool(run.has_undo)
+        if (mark.cancelled or (run is not None and run.cancelled)) and not has_undo:
             return await carry_out(attempt, Cancel())
-        if int(mark.attempt) > job.retry.max_attempts:
-            await bury(attempt, self._worker_lost(mark))
+        over = attempt.number - job.retry.max_attempts
+        lost = self._worker_lost(attempt) if over > 0 else None
+        if lost is not None and not (has_undo and over == 1):
+            await bury(attempt, lost)
             return "dead"
-        result = await self._body(attempt, job)
+        result = await self._body(attempt, job, lost)
         event = await carry_out(attempt, result)
         if isinstance(result, HandBack) and result.error is not None:
             engine.tell(event, mark.job, held.run_id)
             raise result.error
         return event
 
-    async def _body(self, attempt: Attempt, job: Job[Any, Any]) -> Verdict:
+    async def _body(self, attempt: Attempt, job: Job[Any, Any], lost: failure.Failure | None) -> Verdict:
         engine, held, mark = self.engine, attempt.held, attempt.mark
         life = str(attempt.run.created_ms) if attempt.run is not None and attempt.run.key else ""
         try:
+            if job.is_workflow and self._workflow is not None:
+                return await self._workflow(attempt, job, lost)
             arguments = job.from_payload(attempt.run.input if attempt.run is not None else mark.input or b"")
             engine.tell("started", job.name, held.run_id)
             value = await Body(job, arguments, self._context(engine, held, job=job.name, life=life), held)
         except GeneratorExit:  # the driver gave up on this plan: no more calls
             raise
         except BaseException as error:  # noqa: BLE001 - the verdict says which are raised again
-            return self._raised(error, job, held)
+            return self._raised(error, job, attempt)
         return verdict.on_return(value, told=held.reason)
 
-    def _raised(self, error: BaseException, job: Job[Any, Any], held: Held) -> Verdict:
+    def _raised(self, error: BaseException, job: Job[Any, Any], attempt: Attempt) -> Verdict:
+        held = attempt.held
         decided = verdict.on_error(
-            error, job=job, attempt=int(held.mark.attempt), told=held.reason, dice=self.engine.dice()
+            error, job=job, attempt=attempt.number, told=held.reason, dice=self.engine.dice()
         )
         if isinstance(decided, verdict.TryAgain):
             log.warning("run %s of %s failed, again in %s", held.run_id, job.name, decided.delay, exc_info=error)
@@ -117,11 +126,11 @@ class Attempts:
             log.error("run %s of %s failed for good", held.run_id, job.name, exc_info=error)
         return decided
 
-    def _worker_lost(self, mark: Mark) -> failure.Failure:
+    def _worker_lost(self, attempt: Attempt) -> failure.Failure:
         """For a mark whose every attempt ended with its worker: this claim starts none, so it is not counted."""
         engine = self.engine
         return failure.worker_lost(
-            attempt=int(mark.attempt) - 1,
+            attempt=attempt.number - 1,
             build=engine.build,
             failed_at_ms=engine.clock.now_ms(),
             worker=None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -15,6 +15,8 @@ from ..errors import ConfigurationError
 from ..model.queue import Queue
 from ..model.registry import Registry
 from ..storage.items import Items
+from ..workflow.body import WorkflowRunner
+from ..workflow.kind_threads import ThreadKind
 from .attempt import Attempts
 from .context import JobContext
 from .context_aio import AsyncJobContext
@@ -61,6 +63,8 @@ class Parts:
     ids: UniqueIds
     registry: Registry
     build: str | None
+    shards_of: Callable[[str], int]
+    """How many shards a queue has, for the children that workflows start."""
 
 
 def make_worker(parts: Parts, queues: Sequence[Queue], settings: WorkerSettings) -> tuple[Worker, LoopLane]:
@@ -76,6 +80,7 @@ def make_worker(parts: Parts, queues: Sequence[Queue], settings: WorkerSettings)
         build=parts.build,
         lease_seconds=settings.lease.total_seconds(),
         hook=settings.hook,
+        shards_of=parts.shards_of,
     )
     poller = Poller(engine, queues, intervals=settings.poll)
     loop_lanes: list[LoopLane] = []
@@ -93,7 +98,7 @@ def make_worker(parts: Parts, queues: Sequence[Queue], settings: WorkerSettings)
         )
         threads = ThreadLane(
             engine,
-            Attempts(engine, JobContext),
+            Attempts(engine, JobContext, WorkflowRunner(ThreadKind())),
             concurrency=settings.concurrency,
             on_done=worker.on_done,
             on_fatal=worker.on_fatal,
@@ -107,4 +112,6 @@ def make_worker(parts: Parts, queues: Sequence[Queue], settings: WorkerSettings)
         concurrency=settings.concurrency,
         async_concurrency=settings.async_concurrency,
     )
-    return Worker(engine, poller, lanes, registrar, grace=settings.grace), loop_lanes[0]
+    worker = Worker(engine, poller, lanes, registrar, grace=settings.grace)
+    engine.look_again = worker.wake
+    return worker, loop_lanes[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -19,7 +19,7 @@ from ..storage.items import CANCELLED, DEAD, LIVE, SUCCEEDED, DeadLetter, Item, 
 from ..storage.keys import dead_partition, mark_sort_key, page_sort_key, run_partition
 from .engine import Engine
 from .held import Held
-from .verdict import Bury, Cancel, HandBack, Later, LetGo, Succeed, TryAgain, Verdict
+from .verdict import Bury, Cancel, HandBack, Later, LetGo, Settled, Succeed, TryAgain, Verdict
 
 MAX_RESULT_BYTES = 300_000
 INLINE_RESULT_BYTES = 4_096
@@ -27,9 +27,9 @@ INLINE_RESULT_BYTES = 4_096
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class Attempt:
-    """An attempt whose body has ended, or never began."""
+    """An attempt whose body has ended, or never began. ``run`` is as it was last seen."""
 
     engine: Engine
     held: Held
@@ -37,6 +37,14 @@ class Attempt:
     run: Run | None
     job: Job[Any, Any] | None
     """``None`` where this process does not know the job: then it can only be handed back or cancelled."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """What a workflow has its run note when it dies."""
+
+    @property
+    def number(self) -> int:
+        """Which start of the body this is; of a workflow, since it last got on."""
+        base = 0 if self.run is None else int(self.run.base or 0)
+        return int(self.mark.attempt) - base
 
     @property
     def run_key(self) -> str:
@@ -54,13 +62,16 @@ async def carry_out(attempt: Attempt, verdict: Verdict) -> str:
     try:
         return await _carry_out(attempt, verdict)
     except LeaseLostError:
-        if isinstance(verdict, Cancel) or not await _was_cancelled(attempt):
+        if isinstance(verdict, Cancel) or not await was_cancelled(attempt):
             raise
+    if attempt.run is not None and attempt.run.has_undo:  # its compensations come first, by whoever claims it next
+        await marks.hand_back(attempt.engine.items, attempt.mark)
+        return "handed back"
     await _cancel(attempt)
     return "cancelled"
 
 
-async def _was_cancelled(attempt: Attempt) -> bool:
+async def was_cancelled(attempt: Attempt) -> bool:
     """Whether a write of ours was refused for that reason alone: we still hold the mark, and it or the run says so."""
     items, mark = attempt.engine.items, attempt.mark
     stands = await marks.read(items, mark.pk, mark.sk)
@@ -81,17 +92,22 @@ async def _carry_out(attempt: Attempt, verdict: Verdict) -> str:
         case Later(delay=delay):
             await _again(attempt, due_ms=attempt.engine.clock.now_ms() + delay // _MILLISECOND, failed=None)
             return "snoozed"
-        case Bury(error=error):
-            await bury(attempt, _captured(attempt, error))
+        case Bury(error=error, failure=failed):
+            await bury(attempt, failed or _captured(attempt, error))
             return "dead"
         case Cancel():
             await _cancel(attempt)
             return "cancelled"
-        case HandBack(refund=refund):
-            await marks.hand_back(attempt.engine.items, attempt.mark, refund=1 if refund else 0)
+        case HandBack(refund=refund, delay=delay):
+            not_before_ms = attempt.engine.clock.latest_ms() + delay // _MILLISECOND if delay else None
+            await marks.hand_back(
+                attempt.engine.items, attempt.mark, refund=1 if refund else 0, not_before_ms=not_before_ms
+            )
             return "handed back"
         case LetGo():
             return "lost"
+        case Settled(event=event):
+            return event
 
 
 async def _succeed(attempt: Attempt, value: Any) -> str:
@@ -145,7 +161,10 @@ async def _again(attempt: Attempt, *, due_ms: int, failed: Failure | None) -> No
     if failed is None:
         changes.append(model.snoozes.set(model.snoozes + 1))
     else:
-        changes.append(model.failures.set(encode_failures(failure.history(decode_failures(run), failed))))
+        failures: Sequence[Failure] = failure.history(decode_failures(run), failed)
+        if run.workflow:  # each of its steps is billed by the whole of its run item
+            failures = [one.brief() for one in failures]
+        changes.append(model.failures.set(encode_failures(failures)))
     if attempt.held.cursor is not None:
         changes.append(model.cursor.set(attempt.held.cursor))
     sort_key = mark_sort_key(due_ms, attempt.held.run_id, place=place_of(run.generation, int(run.rev) + 1))
@@ -181,6 +200,7 @@ async def bury(attempt: Attempt, failed: Failure) -> None:
         "build": engine.build,
         "cursor": attempt.held.cursor,
         "ttl": ttl,
+        **attempt.facts,
     }
     await _end(attempt, ended, facts, state=DEAD, letter=letter)
 
@@ -241,7 +261,7 @@ def _captured(attempt: Attempt, error: BaseException) -> Failure:
     engine = attempt.engine
     return failure.capture(
         error,
-        attempt=int(attempt.mark.attempt),
+        attempt=attempt.number,
         build=engine.build,
         failed_at_ms=engine.clock.now_ms(),
         worker=engine.worker_id,

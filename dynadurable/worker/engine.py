@@ -13,6 +13,7 @@ from ..clock import Clock, UniqueIds
 from ..drivers.aio import AioDriver
 from ..drivers.boto3 import Boto3Driver
 from ..drivers.loops import LoopDrivers
+from ..model.queue import DEFAULT_SHARDS
 from ..model.registry import Registry
 from ..storage.items import Items
 from .held import STOPPING, Held
@@ -26,7 +27,18 @@ DEFAULT_GRACE = timedelta(seconds=25)
 
 Hook = Callable[[str, str, str], None]
 """Called with (event, job name, run id); see ``EVENTS``."""
-EVENTS = ("claimed", "started", "succeeded", "retrying", "snoozed", "dead", "cancelled", "handed back", "lost")
+EVENTS = (
+    "claimed",
+    "started",
+    "succeeded",
+    "retrying",
+    "snoozed",
+    "parked",
+    "dead",
+    "cancelled",
+    "handed back",
+    "lost",
+)
 
 
 @dataclass(kw_only=True)
@@ -45,6 +57,9 @@ class Engine:
     hook: Hook | None = None
     dice: Callable[[], float] = random.random
     stopping: Flag = field(default_factory=Flag)
+    shards_of: Callable[[str], int] = lambda _queue: DEFAULT_SHARDS
+    look_again: Callable[[], None] = lambda: None
+    """Have the worker look for work at once: there is some."""
     counts: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from ..errors import InputRefusedError, Interrupted, Snooze
+from ..model.failure import Failure
 from ..model.instant import clamp_delay
 from ..model.job import Job
 from .held import CANCELLED, LOST
@@ -36,9 +37,10 @@ class Later:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bury:
-    """No further attempt: a dead letter."""
+    """No further attempt: a dead letter. ``failure``: what is known of an error that another process met."""
 
     error: BaseException
+    failure: Failure | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,10 +50,11 @@ class Cancel:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HandBack:
-    """Somebody else goes on at once. ``refund``: no attempt used. ``error`` is raised again after the hand-back."""
+    """Somebody else goes on, at once or after ``delay``. ``refund``: no attempt used. ``error`` is raised again then."""
 
     refund: bool
     error: BaseException | None = None
+    delay: timedelta = timedelta()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,7 +62,14 @@ class LetGo:
     """The lease is lost: write nothing."""
 
 
-Verdict = Succeed | TryAgain | Later | Bury | Cancel | HandBack | LetGo
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settled:
+    """The body has written the end of the attempt itself; ``event`` is what it was."""
+
+    event: str
+
+
+Verdict = Succeed | TryAgain | Later | Bury | Cancel | HandBack | LetGo | Settled
 
 
 def on_return(value: Any, *, told: str | None) -> Verdict:

@@ -18,7 +18,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("storage",),
     ("drivers",),
     ("worker", "workflow"),
-    ("app", "aio", "client", "control", "fan_out", "handle", "lease", "lease_aio", "locate", "operations"),
+    ("app", "aio", "client", "control", "definitions", "fan_out", "handle", "lease", "lease_aio", "locate", "operations"),
     ("local", "testing"),
     ("aws_lambda", "bench", "cli", "demo", "pytest_plugin", "__main__"),
     ("__init__",),  # what `import dynadurable` shows; nobody inside imports it
