@@ -13,6 +13,7 @@ from .control.dead_letters import AioDeadLetters
 from .control.leases import AioLeases, LeasePlans
 from .control.queues import AioQueues, QueuePlans
 from .control.runs import AioRuns
+from .control.signals import AioCallbacks
 from .control.workers import AioWorkers, WorkerPlans
 from .handle import AioRunHandle, TransactItems
 from .lease import ONE_TRY
@@ -93,6 +94,11 @@ class AioApp:
     def workers(self) -> AioWorkers:
         """Who is at work."""
         return AioWorkers(WorkerPlans(self._operations), self._run)
+
+    @cached_property
+    def callbacks(self) -> AioCallbacks:
+        """For outside systems: complete, fail or prolong what a workflow waits for."""
+        return AioCallbacks(self._app.signal_plans, self._run)
 
     def lease(
         self,

@@ -17,6 +17,7 @@ from .control.dead_letters import DeadLetters
 from .control.leases import LeasePlans, Leases
 from .control.queues import QueuePlans, Queues
 from .control.runs import RunPlans, Runs
+from .control.signals import Callbacks, SignalPlans
 from .control.workers import WorkerPlans, Workers
 from .definitions import WorkflowDefinitions
 from .drivers.boto3 import Boto3Driver
@@ -248,6 +249,18 @@ class App(WorkflowDefinitions):
     def workers(self) -> Workers:
         """Who is at work."""
         return Workers(WorkerPlans(self.operations), self.driver.run)
+
+    # --- workflows --------------------------------------------------------------------------------
+
+    @cached_property
+    def callbacks(self) -> Callbacks:
+        """For outside systems: complete, fail or prolong what a workflow waits for."""
+        return Callbacks(self.signal_plans, self.driver.run)
+
+    @cached_property
+    def signal_plans(self) -> SignalPlans:
+        """What can be told to a workflow, for the shells of both sides."""
+        return SignalPlans(self.operations)
 
     # --- leases -----------------------------------------------------------------------------------
 

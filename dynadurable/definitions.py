@@ -47,7 +47,7 @@ class WorkflowDefinitions:
         keep_failed: timedelta | None = None,
     ) -> WorkflowDecorator: ...
 
-    def workflow(
+    def workflow(  # type: ignore[misc]  # the signatures that count are the overloads above
         self,
         function: Any = None,
         /,

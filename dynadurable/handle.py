@@ -110,6 +110,18 @@ class RunHandle(Generic[Returned]):
         """
         self._app.driver.run(self._app.run_plans.delay_until(self.id, at))
 
+    def send_event(self, name: str, value: Any = None) -> bool:
+        """Tell the workflow of an event, which it gets by ``ctx.wait_event(name)``, be that before or after this.
+
+        The first value counts; whether that is this one. False also if the run has ended. To send the same value again
+        is safe, and right where it is not known whether it arrived.
+
+        Raises:
+            RunUnknownError: there is no such run, or it is no workflow.
+            InputRefusedError: the value cannot be stored.
+        """
+        return self._app.driver.run(self._app.signal_plans.send_event(self.id, name, value))
+
 
 class AioRunHandle(Generic[Returned]):
     """What ``app.aio.enqueue`` and ``app.aio.run`` give: a ``RunHandle`` for event loops."""
@@ -159,6 +171,10 @@ class AioRunHandle(Generic[Returned]):
     async def delay_until(self, at: datetime) -> None:
         """Let it not start before that instant; see ``RunHandle.delay_until``."""
         await self._app.loops.run(self._app.run_plans.delay_until(self.id, at))
+
+    async def send_event(self, name: str, value: Any = None) -> bool:
+        """Tell the workflow of an event; see ``RunHandle.send_event``."""
+        return await self._app.loops.run(self._app.signal_plans.send_event(self.id, name, value))
 
 
 class TransactItems(list[dict[str, Any]]):

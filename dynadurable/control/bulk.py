@@ -87,6 +87,7 @@ class BulkPlans:
             run_id=born.run_id,
             now_ms=birth.now_ms,
             elapsed_ms=lambda: self._elapsed_ms(sent),
+            page=born.page,
         )
         return [True]
 

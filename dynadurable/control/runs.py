@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -56,6 +57,8 @@ class RunPlans:
         self._check_known(found)
         told = to_run_info(found, self._clock.now_ms())
         assert told is not None
+        if told.payload is None and found.run is not None:
+            told = replace(told, payload=await lookup.input_of(self._items, found.run))
         return told
 
     async def status(self, run_id: str) -> str:

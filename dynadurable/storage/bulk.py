@@ -18,21 +18,22 @@ BATCH_ITEMS = 25
 
 
 async def place(items: Items, newborns: Sequence[Newborn]) -> list[bool]:
-    """Place at most 25 runs without keys: their marks, then the run items of those that have one.
+    """Place at most 25 runs without keys: their marks, then the pages and run items of those that have them.
 
     Gives for each whether it is stored. A mark whose run could not be put is taken for abandoned and goes by itself.
     """
     stored = await _put_all(items, [born.mark for born in newborns])
-    with_run = [
-        (place, born.run)
-        for place, (born, is_placed) in enumerate(zip(newborns, stored, strict=True))
-        if is_placed and born.run is not None
-    ]
-    if with_run:
-        runs_stored = await _put_all(items, [run for _, run in with_run])
-        for (place, _), is_stored in zip(with_run, runs_stored, strict=True):
-            stored[place] = is_stored
+    await _follow(items, [born.page for born in newborns], stored)
+    await _follow(items, [born.run for born in newborns], stored)
     return stored
+
+
+async def _follow(items: Items, following: Sequence[Item | None], stored: list[bool]) -> None:
+    """Put what belongs to those that are stored so far; notes in ``stored`` what could not be put."""
+    new = [(place, item) for place, item in enumerate(following) if item is not None and stored[place]]
+    if new:
+        for (place, _), is_stored in zip(new, await _put_all(items, [item for _, item in new]), strict=True):
+            stored[place] = is_stored
 
 
 async def _put_all(items: Items, new: Sequence[Item]) -> list[bool]:

@@ -9,17 +9,19 @@ from typing import Any
 from pynamodb.expressions.update import Action
 
 from ..errors import ConditionFailedError, TransactionFailedError
-from . import requests, runs
+from . import lookup, requests, runs
 from .births import place_of
 from .call import Several
-from .items import DEAD, LIVE, DeadLetter, Items, is_ours
+from .items import DEAD, LIVE, DeadLetter, Items, Run, is_ours
 from .keys import (
     MAX_SHARDS,
+    INPUT_PAGE,
     PAGE_PREFIX,
     RUN_SORT_KEY,
     dead_partition,
     due_bound,
     mark_sort_key,
+    page_sort_key,
     parse_mark_sort_key,
     queue_partition,
     run_partition,
@@ -113,7 +115,9 @@ async def replay(items: Items, run_id: str, generation: str | None, revival: Rev
     sort_key = mark_sort_key(revival.due_ms, run_id, place=place_of(revival.generation, int(run.rev) + 1))
     model = items.run
     as_seen = (model.state == DEAD) & (model.generation == run.generation)  # a key may have been taken anew
-    revive = requests.update(model, run.pk, RUN_SORT_KEY, _revived(items, sort_key, revival), as_seen)
+    await _move_input(items, run, revival)
+    actions = [*_revived(items, sort_key, revival), *_with_journal(items, run)]
+    revive = requests.update(model, run.pk, RUN_SORT_KEY, actions, as_seen)
     mark = items.mark(
         pk=queue_partition(items.schema, run.queue, int(run.shard)),
         sk=sort_key,
@@ -158,6 +162,25 @@ def _revived(items: Items, sort_key: str, revival: Revival) -> list[Action]:
     if revival.digest is not None:
         actions.append(model.digest.set(revival.digest))
     return actions
+
+
+def _with_journal(items: Items, run: Run) -> list[Action]:
+    """A workflow goes on with its journal; one that has been undone begins a new one, as if nothing had happened."""
+    model = items.run
+    if not run.workflow:
+        return []
+    actions = [model.base.remove(), model.waits.remove()]
+    if not run.undone:
+        return [*actions, model.journal.set(run.journal_id)]
+    over = (model.journal, model.tail, model.page, model.culprits, model.has_undo, model.undone)
+    return [*actions, *(attribute.remove() for attribute in over)]
+
+
+async def _move_input(items: Items, run: Run, revival: Revival) -> None:
+    """A new journal needs the input where it looks for it."""
+    if run.workflow and run.undone and not run.input and revival.input is None:
+        key = page_sort_key(revival.generation, 0, INPUT_PAGE)
+        await requests.put(items.page(pk=run.pk, sk=key, body=await lookup.input_of(items, run)))
 
 
 # --- forget ---------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from ..errors import ConditionFailedError, PayloadTooLargeError, PayloadUnreadab
 from ..model.record import BEGAN, Record, pack, unpack
 from . import requests, runs
 from .items import Items, Mark, Page, Run
-from .keys import PAGE_PREFIX, page_sort_key
+from .keys import INPUT_PAGE, PAGE_PREFIX, page_sort_key
 from .size import WRITE_UNIT_BYTES, item_bytes, up_to_unit
 
 MAX_VALUE_BYTES = 390_000
@@ -32,7 +32,6 @@ SPARE_BYTES = 112
 """Left free in the run item for what its end or a wait writes."""
 PAGE_FRAME_BYTES = 240
 LOAD_ITEMS = 500
-INPUT = "input"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,7 +50,7 @@ def prefix(journal_id: str) -> str:
 
 def input_key(journal_id: str) -> str:
     """Where the input lies that is too large for the run item."""
-    return page_sort_key(journal_id, 0, INPUT)
+    return page_sort_key(journal_id, 0, INPUT_PAGE)
 
 
 def fits_inline(run: Run) -> bool:

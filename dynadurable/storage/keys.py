@@ -27,6 +27,8 @@ MAX_KEY_BYTES = 8_192
 """Of a business key: it is stored in the run item, and its hash makes the run's id."""
 RUN_SORT_KEY = "run"
 PAGE_PREFIX = "page#"
+INPUT_PAGE = "input"
+"""The name of the page that holds the input of a workflow, where that is too large for its run item."""
 LEASE_SHARDS = 16
 """Named leases are spread over so many partitions: a list of them reads these, and nothing else has to be kept."""
 SETTINGS_SORT_KEY = "!settings"

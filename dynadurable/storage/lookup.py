@@ -8,7 +8,7 @@ from typing import Any
 
 from . import requests
 from .items import Items, Mark, Page, Run, is_ours
-from .keys import RUN_SORT_KEY, first_place, mark_sort_key, queue_partition, run_partition
+from .keys import INPUT_PAGE, RUN_SORT_KEY, first_place, mark_sort_key, page_sort_key, queue_partition, run_partition
 
 MAX_ID_BYTES = 1_024
 """No run id is longer; what is cannot be one, and DynamoDB need not be asked."""
@@ -77,6 +77,14 @@ async def result_of(items: Items, run: Run, run_id: str) -> bytes | None:
         return None
     page: Page = items.page.from_raw_data(dict(raw))
     return page.body
+
+
+async def input_of(items: Items, run: Run) -> bytes | None:
+    """The input of a run, from its own item or from its page; ``None`` if the page is gone."""
+    if run.input:
+        return run.input
+    raw = await _read(items.page, run.pk, page_sort_key(run.journal_id, 0, INPUT_PAGE))
+    return None if raw is None else items.page.from_raw_data(dict(raw)).body
 
 
 def _of_mark(items: Items, run_id: str, raw: Mapping[str, Any]) -> Found:
