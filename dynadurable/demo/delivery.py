@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ..errors import DynadurableError
 from .crew import APP, WorkerProcess
@@ -56,15 +57,15 @@ class Delivery:
             for number in range(1, stage.settings.kills + 1):
                 self._until_killed(bar, stage.settings.kill_at(number, stage.followers))
             self._until_done(bar)
-        ends = [killed.repeated_before for killed in self._killed[1:]] + [self._tally.repeated]
+        repeated = [*(killed.repeated_before for killed in self._killed), self._tally.repeated]
         return [
             Kill(
                 pid=killed.pid,
                 recorded=killed.recorded,
                 take_over_seconds=self._next_claim(killed).at - killed.at,
-                repeated=end - killed.repeated_before,
+                repeated=after - before,
             )
-            for killed, end in zip(self._killed, ends, strict=True)
+            for killed, (before, after) in zip(self._killed, pairwise(repeated), strict=True)
         ]
 
     def _next_claim(self, killed: _Killed) -> Claim:
