@@ -54,6 +54,7 @@ def deployment_of(app: App, folder: Path) -> Deployment:
         code=_code(folder / text("code")) if text("code") else None,
         queues=_names(text("queues")),
         own_keys=_names(text("own_keys")),
+        table_name=text("table_name") or None,
         prefix=text("prefix"),
         max_tasks=_number("max_tasks", text("max_tasks")),
         minutes=_number("minutes", text("minutes")),

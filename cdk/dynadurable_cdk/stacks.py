@@ -38,8 +38,9 @@ class Mode(StrEnum):
 class Deployment:
     """What to deploy; each of these is a context value of the ready app (``cdk deploy -c minutes=1``).
 
-    ``app`` is ``module:app``. ``queues`` are those that alarms watch and scaling follows. ``own_keys`` are patterns
-    of partition keys under which the job bodies keep their own items in the same table.
+    ``app`` is ``module:app``. ``table_name`` fixes the table's name; without one AWS makes one up, and processes get
+    it from their environment. ``queues`` are those that alarms watch and scaling follows. ``own_keys`` are patterns of
+    partition keys under which the job bodies keep their own items in the same table.
     """
 
     app: str
@@ -48,6 +49,7 @@ class Deployment:
     mode: Mode = Mode.SERVICE
     queues: Sequence[str] = ("default",)
     own_keys: Sequence[str] = ()
+    table_name: str | None = None
     prefix: str = ""
     max_tasks: int = 4
     minutes: int = 5
@@ -58,7 +60,7 @@ class TableStack(Stack):
 
     def __init__(self, scope: Construct, id: str, *, deployment: Deployment, **stack_settings: Any) -> None:
         super().__init__(scope, id, **stack_settings)
-        self.table = DurableTable(self, "Work", prefix=deployment.prefix)
+        self.table = DurableTable(self, "Work", table_name=deployment.table_name, prefix=deployment.prefix)
 
 
 class WorkStack(Stack):

@@ -11,17 +11,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from aws_cdk import Validations
 from cdk_nag import AwsSolutionsChecks
 from cfnlint.api import lint
 from cfnlint.config import ManualArgs
 
+from dynadurable.cli.root import root
 from dynadurable.errors import ConfigurationError
-from dynadurable_cdk.ready import build_app
+from dynadurable.locate import locate_app
+from dynadurable.storage.keys import queue_partition, run_partition, workers_partition
+from dynadurable_cdk.ready import build_app, context_of
 from tests.cdk.command_line import ServerMissingError, find_cdk, run_cdk
 from tests.cdk.synth import CDK_FOLDER, Template, policy_statements, ready_templates, resources
-from tests.policies import as_list
+from tests.policies import as_list, string_like
 
 REPOSITORY = CDK_FOLDER.parent
 MODES = ["service", "scheduled", "function"]
@@ -87,6 +91,36 @@ def test_the_image_holds_the_library_and_the_example_and_nothing_else(tmp_path: 
     assert not list(asset.rglob("__pycache__"))
 
 
+@pytest.mark.slow
+def test_what_the_image_holds_suffices_to_build_and_run_it(tmp_path: Path) -> None:
+    """The Dockerfile's steps without Docker: install what INSTALL says, put CODE on the path, start the worker."""
+    copy = copy_of_the_repository(tmp_path)
+    build_app(copy / "cdk", outdir=str(tmp_path / "out")).synth()
+    (image,) = (tmp_path / "out").glob("asset.*")
+    installed = tmp_path / "installed"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    subprocess.run([*pip, "--target", str(installed), str(image)], check=True, timeout=200)
+    program = (
+        "import sys, dynadurable, dynadurable_cdk, krabber.app; from dynadurable.cli import main; "
+        "print(dynadurable.__file__, dynadurable_cdk.__file__, krabber.app.__file__); "
+        "sys.argv = ['dynadurable', 'worker', '--help']; main()"
+    )
+    paths = [installed, image / "examples"]
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    first, *rest = done.stdout.splitlines()
+    assert all(place.startswith(str(tmp_path)) for place in first.split())
+    assert any("--grace" in line for line in rest)
+
+
 def test_own_items_of_the_job_bodies_are_granted_when_named(tmp_path: Path) -> None:
     work = ready_templates(tmp_path, image="example/worker:1", own_keys="krab#*,molt#*")["DynadurableWork"]
     keys = [
@@ -95,6 +129,35 @@ def test_own_items_of_the_job_bodies_are_granted_when_named(tmp_path: Path) -> N
         if "ForAllValues:StringLike" in statement.get("Condition", {})
     ]
     assert ["krab#*", "molt#*"] in keys
+
+
+def test_the_example_is_what_is_deployed_unless_another_app_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The settings of ``cdk.json`` fit the example's own: its app, its table, its queues, the keys of its items."""
+    monkeypatch.syspath_prepend(REPOSITORY / "examples")
+    settings = context_of(CDK_FOLDER)
+    app = locate_app(settings["app"])
+    assert app.schema.table == settings["table_name"]
+    assert sorted(job.queue for job in app.registry.jobs()) == sorted(settings["queues"].split(","))
+    own = [string_like(pattern) for pattern in settings["own_keys"].split(",")]
+    for key in ("krab#ferris", "followers#ferris", "molts#ferris", "trench#ferris"):
+        assert any(pattern.fullmatch(key) for pattern in own)
+    for ours in (
+        queue_partition(app.schema, "trench", 0),
+        run_partition(app.schema, "r"),
+        workers_partition(app.schema),
+    ):
+        assert not any(pattern.fullmatch(ours) for pattern in own)
+
+
+@pytest.mark.parametrize("mode", ["service", "scheduled"])
+def test_the_command_line_takes_the_commands_that_containers_run(mode: str, tmp_path: Path) -> None:
+    work = ready_templates(tmp_path, image="example/worker:1", mode=mode)["DynadurableWork"]
+    containers = [task["ContainerDefinitions"][0] for task in resources(work, "AWS::ECS::TaskDefinition")]
+    command, *arguments = next(found["Command"] for found in containers if found["Command"] != ["clean"])
+    assert next(found["EntryPoint"] for found in containers) == ["dynadurable"]
+    parsed = root.get_command(click.Context(root), command)
+    assert parsed is not None
+    assert parsed.make_context(command, list(arguments)).params["target"] == "krabber.app:app"
 
 
 @pytest.mark.parametrize(
