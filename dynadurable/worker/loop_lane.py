@@ -88,8 +88,7 @@ class LoopLane:
         try:
             left = ending.result(timeout=CLOSE_SECONDS)
         except TimeoutError:
-            ending.cancel()
-            log.warning("a body blocks the event loop and would not let it end")
+            log.warning("a body blocks the event loop, which ends when the body lets it")
             return
         if self._thread is not None and not left:
             self._thread.join(timeout=CLOSE_SECONDS)

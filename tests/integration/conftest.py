@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from dynadurable import App
+from dynadurable.clock import SystemClock
 from dynadurable.testing.clock import ManualClock
+from tests.faults import FaultPlan
+from tests.integration.world import WatchedSession, World
 from tests.servers import Store
 
 
@@ -42,3 +46,22 @@ def items_in(moto_store: Store) -> Callable[[App], list[dict[str, Any]]]:
         return found
 
     return read
+
+
+@pytest.fixture(params=["threads", pytest.param("aioboto3", marks=[pytest.mark.aio, pytest.mark.server])])
+def world(request: pytest.FixtureRequest, open_store: Callable[[str], Store]) -> Iterator[World]:
+    """An app on the machine's clock, for event loops: on either transport in turn."""
+    with_client = request.param == "aioboto3"
+    store, clock, plan = open_store("ministack" if with_client else "moto"), SystemClock(), FaultPlan()
+    plan.attach(store.client)
+    session = WatchedSession(_aioboto3_session(), plan, store.client_kwargs) if with_client else None
+    app = App(store.table(), client=store.client, aio_session=session, clock=clock)
+    yield World(app=app, clock=clock, plan=plan, store=store, session=session)
+    plan.detach()
+
+
+@functools.cache
+def _aioboto3_session() -> Any:
+    import aioboto3
+
+    return aioboto3.Session()

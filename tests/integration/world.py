@@ -1,0 +1,72 @@
+"""An app for tests of event loops: over aioboto3 where that is installed, else over boto3 on threads."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from dynadurable import App
+from dynadurable.clock import Clock
+from tests.faults import FaultPlan
+from tests.servers import Store
+
+
+class WatchedSession:
+    """A session of aioboto3 whose clients a fault plan watches."""
+
+    def __init__(self, session: Any, plan: FaultPlan, client_kwargs: dict[str, Any]) -> None:
+        self._session = session
+        self._plan = plan
+        self._kwargs = client_kwargs
+        self.made = 0
+
+    def client(self, service: str, **settings: Any) -> AbstractAsyncContextManager[Any]:
+        return self._client(service, {**settings, **self._kwargs})
+
+    @asynccontextmanager
+    async def _client(self, service: str, settings: dict[str, Any]) -> AsyncIterator[Any]:
+        async with self._session.client(service, **settings) as client:
+            self.made += 1
+            self._plan.attach(client)
+            yield client
+
+
+@dataclass(kw_only=True)
+class World:
+    """An app on a fresh table, and a fault plan that sees all of its requests."""
+
+    app: App
+    clock: Clock
+    plan: FaultPlan
+    store: Store
+    session: WatchedSession | None
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Everything in the table, but who is at work."""
+        found: list[dict[str, Any]] = self.store.client.scan(TableName=self.app.schema.table)["Items"]
+        return [row for row in found if not row["pk"]["S"].startswith("workers")]
+
+    def mark(self) -> tuple[str | None, int]:
+        """Token and attempt of the only mark there is."""
+        [row] = [row for row in self.rows() if row["pk"]["S"].startswith("queue#")]
+        return row.get("dd_token", {}).get("S"), int(row["dd_attempt"]["N"])
+
+
+def play(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run it on a loop of its own, and see that neither a task nor a thread of ours is left."""
+
+    async def checked() -> None:
+        await main()
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(checked())
+    assert our_threads() == []
+
+
+def our_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("dynadurable")]
