@@ -47,7 +47,7 @@ class MarkInTable:
         yield "attempt", f"{int(mark.attempt)}" if mark.attempt else "0: nobody has started it yet"
         if mark.token is not None:
             remaining = (int(mark.lease_until_ms or 0) - self._clock.now_ms()) / 1000
-            yield "lease", f"held by {mark.worker} for another {remaining:.1f} s"
+            yield "lease", f"held by {mark.worker} for another {remaining:.0f} s or so"
         if mark.cursor is not None:
             cursor = codec.decode(mark.cursor)
             yield "cursor", f"{recipients_of(cursor):,} followers done, go on after {last_of(cursor)}"

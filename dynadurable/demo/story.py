@@ -80,7 +80,7 @@ def _post(stage: Stage, marks: MarkInTable) -> Any:
 def _show_one(stage: Stage) -> None:
     follower = stage.graph.followers[stage.star][-1]
     for molt in stage.krabber.read_trench(stage.reader, follower, limit=1):
-        stage.screen.say(f"Trench of @{follower}: “{molt.text}”")
+        stage.screen.say(f'Trench of @{follower}: "{molt.text}"')
 
 
 def _lines(report: Report) -> Iterator[Line]:
