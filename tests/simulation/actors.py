@@ -61,9 +61,9 @@ class Bodies:
             raise ValueError("failed")
         if outcome < 0.35:
             raise Snooze(timedelta(seconds=2))
-        if outcome < 0.4:
+        if outcome < 0.5:
             raise Fail("for good")
-        if outcome < 0.45:
+        if outcome < 0.55:
             raise Interrupted("stopping")
         return number
 
@@ -150,11 +150,12 @@ class Cast:
         """A worker process: its loop and its renewal, which live and die together."""
         world = self.world
         clock = world.clock()
+        ids = SeededIds(world.dice)
         engine = Engine(
             items=world.items,
             driver=None,  # type: ignore[arg-type]  # plans are stepped by the world
             clock=clock,
-            ids=SeededIds(world.dice),
+            ids=ids,
             registry=self.registry,
             worker_id=name,
             loops=None,  # type: ignore[arg-type]
@@ -163,9 +164,9 @@ class Cast:
         )
         keeper = SimulatedKeeper()
         engine.keeper = keeper  # type: ignore[assignment]
-        return [self._working(name, engine, rounds), self._renewing(name, engine, keeper)]
+        return [self._working(name, engine, ids, rounds), self._renewing(name, engine, keeper)]
 
-    def _working(self, name: str, engine: Engine, rounds: int) -> Steps:
+    def _working(self, name: str, engine: Engine, ids: SeededIds, rounds: int) -> Steps:
         world, attempts = self.world, Attempts(engine, Context)
         for _ in range(rounds):
             yield
@@ -177,6 +178,8 @@ class Cast:
             except DynadurableError as error:
                 event = f"gave up: {error}"
             world.note(name, f"{candidate.run_id[-6:]}: {event}")
+            if event is None:
+                self.checker.claim_given_up(name, ids.last)
 
     def _look(self, name: str, engine: Engine) -> Any:
         """What a poll sees. Now and then a real one; mostly what it would give, at once or a little stale."""

@@ -85,12 +85,13 @@ class Checker:
         if token is None or _process(actor).startswith("caller") or self.owners.get(token) == _process(actor):
             return
         changed = {name for name in {*old, *(new or {})} if old.get(name) != (new or {}).get(name)}
-        if new is not None and ("dd_token" in changed and "dd_token" in new or changed <= {"dd_cancel", "dd_vouched"}):
+        claimed = new is not None and "dd_token" in changed and "dd_token" in new
+        if claimed or (new is not None and changed <= {"dd_cancel", "dd_vouched"}):
             return  # a claim of its own, or a wish noted for the holder
         self.fail(f"{actor} changed {changed or 'nothing'} of {key[1]}, which {self.owners.get(token)} holds")
 
     def _check_run_owner(self, actor: str, old: dict[str, Any], new: dict[str, Any]) -> None:
-        """Only a process that claimed the mark which a live run names changes it, until the next one raises the fence."""
+        """Only who claimed the mark which a live run names changes it, until the next one raises the fence."""
         changed = {name for name in {*old, *new} if old.get(name) != new.get(name)}
         if old["dd_state"]["S"] != "live" or changed <= {"dd_cancel", "dd_rev"}:
             return
@@ -116,6 +117,8 @@ class Checker:
             self._check_run_owner(actor, old, new)
             if was != "live" and same and (state != was):
                 self.fail(f"{actor} changed the end of {key[0]} from {was} to {state}")
+            if was != "live" and same and old != new:
+                self.fail(f"{actor} changed {key[0]} after its end")
             if was == "live" and not same:
                 self.fail(f"{actor} wrote over a live run: {key[0]}")
             if _int(new, "dd_fence") < _int(old, "dd_fence"):
@@ -133,6 +136,12 @@ class Checker:
         run = self.world.peek((f"run#{run_id}", "run"))
         return None if run is None or run["dd_state"]["S"] != "live" else run["dd_gen"]["S"]
 
+    def claim_given_up(self, process: str, token: str) -> None:
+        """A worker took a claim for somebody else's: then it must not be its own."""
+        for key, mark in self.marks.items():
+            if mark.get("dd_token", {}).get("S") == token:
+                self.fail(f"{process} took its own claim of {key[1]} for somebody else's")
+
     def told_accepted(self, run_id: str) -> None:
         """An enqueuer got its answer; from now on that run must reach an end."""
         run = self.world.peek((f"run#{run_id}", "run"))
@@ -146,7 +155,7 @@ class Checker:
             self.fail(f"the fence of {run_id} did not grow: {fence} after {self.fences[run_id]}")
         self.fences[run_id] = fence
         self.starts[name] += 1
-        if (run_id, self._life_of(run_id)) in self.cancelling:
+        if {(run_id, self._life_of(run_id)), (run_id, None)} & self.cancelling and not self._is_second_life(run_id):
             self.fail(f"{run_id} began again although its cancellation was on its way")
 
     def _is_second_life(self, run_id: str) -> bool:

@@ -19,12 +19,22 @@ from pynamodb.expressions.condition import Condition
 
 from dynadurable.storage import dead, ends, marks, operate, requests, runs, settle
 from dynadurable.worker import context, verdict
+from tests.simulation import run
 from tests.simulation.run import play
 from tests.simulation.world import CheckFailedError
 
 SEEDS = 3_000
 EQUIVALENT = {
     "marks.claim: attribute_exists (pk)": "counting up what is not there is refused as invalid all the same",
+    "marks.request_cancel: attribute_exists (pk)": "the token of the claim that was seen says it too",
+    "marks.request_cancel: dd_token = :0": "on a mark that has come free the wish is met by its next claimer",
+    "operations.transact_items: attribute_not_exists (pk)": "a mark's key is unique, and the transaction has a token",
+    "runs.<listcomp>: attribute_not_exists (pk)": "the release of the old mark, in the same transaction, says it too",
+    "runs._join_instead: dd_gen = :0": "a mark's key holds its generation",
+    "runs.raise_fence: dd_gen = :0": "the mark that the run names is one of that generation",
+    "runs.update_held: dd_gen = :0": "the mark that the run names is one of that generation",
+    "context: a body without its lease is told": "the condition on the token refuses its write all the same",
+    "verdict: a lost lease ends without a write": "the conditions refuse the write all the same",
     "ends.pay: attribute_not_exists (pk)": "the letter that it would write over is the same letter",
 }
 """Clauses that others make superfluous, and why they may survive."""
@@ -187,7 +197,7 @@ def rule_mutants() -> list[Mutant]:
         Mutant(
             where="settle",
             what="a mark without its run is left alone while it is young",
-            apply=Replaced(runs, "GRACE_MS", -1),
+            apply=Replaced(run, "GRACE_MS", -1),
         ),
         Mutant(where="ends.pay", what="what an end owes is done again", apply=Replaced(ends, "pay", _nothing)),
         Mutant(

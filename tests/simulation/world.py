@@ -92,13 +92,15 @@ class SeededIds(UniqueIds):
     def __init__(self, dice: random.Random) -> None:
         super().__init__()
         self._dice = dice
+        self.last = ""
 
     def make(self, now_ms: int) -> str:
         if now_ms > self._last_ms:
             self._last_ms, self._tail = now_ms, self._dice.getrandbits(56)
         else:
             self._tail += 1
-        return self._base32(self._last_ms, 10) + self._base32(self._tail, 12)
+        self.last = self._base32(self._last_ms, 10) + self._base32(self._tail, 12)
+        return self.last
 
 
 @dataclass(kw_only=True)
