@@ -20,7 +20,7 @@ TTL = "DYNADURABLE_TTL"
 APP = "DYNADURABLE_APP"
 """``module:app`` for processes that are started without arguments, such as a Lambda function."""
 HEARTBEAT_FILE = "DYNADURABLE_HEARTBEAT_FILE"
-"""A worker touches this file whenever its loop goes round, at least every 20 s: a health check tells a hung one by it."""
+"""A worker touches this file whenever its loop goes round, at least every 20 s: it shows a health check who hangs."""
 
 
 def to_environment(schema: TableSchema) -> dict[str, str]:
