@@ -151,6 +151,7 @@ class DeadPlans:
             await dead.drop_stale(self._items, stored)
         elif watch is not None:
             watch.sent(letter.run_id, revival.generation)
+            self._operations.wake()
 
     async def _may_go_on(self, watch: Watch, tally: Tally, patience: timedelta) -> bool:
         """Wait until few enough outcomes are open; false if too many were failures, or none comes."""
@@ -159,7 +160,8 @@ class DeadPlans:
             for run_id, generation in list(watch.outstanding.items()):
                 watch.learnt(run_id, await self._outcome(run_id, generation))
             if watch.has_seen_enough:
-                tally.stopped = f"{watch.stop_after} runs in a row have failed again"
+                runs_in_a_row = "1 run has" if watch.stop_after == 1 else f"{watch.stop_after} runs in a row have"
+                tally.stopped = f"{runs_in_a_row} failed again"
                 return False
             if not watch.is_full:
                 return True
