@@ -83,10 +83,11 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     wbufsize = 65_536
-    server: _Server
 
     def setup(self) -> None:
         super().setup()
+        assert isinstance(self.server, _Server)
+        self._observe = self.server.observe
         self._store = http.client.HTTPConnection(HOST, self.server.store_port, timeout=REPLY_SECONDS)
 
     def finish(self) -> None:
@@ -117,7 +118,7 @@ class _Handler(BaseHTTPRequestHandler):
         answer = json.loads(reply, object_hook=_binary)
         error = None if status == http.HTTPStatus.OK else str(answer.get("__type", status)).rpartition("#")[2]
         operation, params = target.partition(".")[2], json.loads(body, object_hook=_binary)
-        self.server.observe(Passage(operation=operation, params=params, reply=answer, error=error))
+        self._observe(Passage(operation=operation, params=params, reply=answer, error=error))
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name that the base class gives
         """Nothing: the observer knows."""

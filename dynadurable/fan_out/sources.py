@@ -33,6 +33,7 @@ class PageSource(Protocol[Recipient_co]):
 
     def __call__(self, cursor: Any, /) -> Iterable[RecipientPage[Any]]:
         """Pages after ``cursor``; from the beginning for ``None``."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
