@@ -5,7 +5,7 @@
     python3 dev.py test              lint, types, and all tests
     python3 dev.py test -- -k lease  only pytest, with arguments of its own
     python3 dev.py check             only lint and types
-    python3 dev.py bench             run the benchmark
+    python3 dev.py bench             run the benchmark; with --memory also the long memory runs
     python3 dev.py pin               choose the newest versions anew and write the constraints files
 
 Virtual environments are made in the checkout when a command first needs them, and used again until the versions change:
@@ -79,11 +79,11 @@ class Environment:
 
 
 STORE = Environment(folder=".venv-store", constraints="constraints-store.txt", requirements=("ministack",))
-DEMO = Environment(folder=".venv", constraints="constraints.txt", requirements=("-e", ".[demo,bench]"))
+DEMO = Environment(folder=".venv", constraints="constraints.txt", requirements=("-e", ".[demo]"))
 FULL = Environment(
     folder=".venv",
     constraints="constraints.txt",
-    requirements=("-e", ".[cli,local,schedules,testing,cdk,demo,bench]", "--group", "dev"),
+    requirements=("-e", ".[cli,local,schedules,testing,cdk,demo]", "--group", "dev"),
 )
 AIO = Environment(
     folder=".venv-aio",
@@ -154,7 +154,7 @@ def demo(arguments: list[str]) -> None:
 def bench(arguments: list[str]) -> None:
     ensure(DEMO, enough=(FULL,))
     ensure(STORE)
-    run(DEMO.python.parent / "dynadurable", "bench", *arguments)
+    run(DEMO.python, "-m", "tests.bench.bench", *arguments)
 
 
 def check(_: list[str]) -> None:

@@ -20,21 +20,21 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("worker", "workflow"),
     ("app", "aio", "client", "control", "definitions", "fan_out", "handle", "lease", "lease_aio", "locate", "operations"),
     ("local", "testing"),
-    ("aws_lambda", "bench", "cli", "demo", "pytest_plugin", "__main__"),
+    ("aws_lambda", "cli", "demo", "pytest_plugin", "__main__"),
     ("__init__",),  # what `import dynadurable` shows; nobody inside imports it
 )
 
 # Who may import what comes from outside and does I/O, or belongs to one layer only.
 ALLOWED: dict[str, tuple[str, ...]] = {
-    "boto3": ("drivers", "client", "local", "testing", "cli", "demo", "bench", "pytest_plugin"),
-    "botocore": ("drivers", "client", "local", "testing", "cli", "demo", "bench", "pytest_plugin"),
-    "aioboto3": ("drivers", "client", "testing", "cli", "demo", "bench"),
-    "aiobotocore": ("drivers", "client", "testing", "cli", "demo", "bench"),
+    "boto3": ("drivers", "client", "local", "testing", "cli", "demo", "pytest_plugin"),
+    "botocore": ("drivers", "client", "local", "testing", "cli", "demo", "pytest_plugin"),
+    "aioboto3": ("drivers", "client", "testing", "cli", "demo"),
+    "aiobotocore": ("drivers", "client", "testing", "cli", "demo"),
     "pynamodb": ("storage", "worker", "workflow", "testing"),
     "moto": ("testing", "pytest_plugin"),
     "pytest": ("testing", "pytest_plugin"),
-    "click": ("cli", "demo", "bench"),
-    "rich": ("cli", "demo", "bench"),
+    "click": ("cli", "demo"),
+    "rich": ("cli", "demo"),
 }
 
 # Decisions and requests: no I/O, no waiting, no reading of the time.
