@@ -6,9 +6,9 @@ from ..clock import to_datetime
 from ..model.dead_letter import DeadLetter
 from ..model.run_info import PENDING, RUNNING, RunInfo
 from ..model.worker_info import WorkerInfo
-from ..storage import dead, items
+from ..storage import dead, items, signals
 from ..storage.items import Mark, Run, WorkerRecord
-from ..storage.keys import parse_mark_sort_key
+from ..storage.keys import parse_mark_sort_key, unescape
 from ..storage.lookup import Found
 from ..storage.marks import Candidate
 from ..storage.operate import is_held
@@ -39,6 +39,7 @@ def _of_mark(found: Found, mark: Mark, now_ms: int) -> RunInfo:
         cancel_requested=bool(mark.cancelled),
         created_at=None if mark.placed_ms is None else to_datetime(int(mark.placed_ms)),
         payload=mark.input,
+        has_progress=bool(mark.cursor),
     )
 
 
@@ -67,7 +68,17 @@ def _of_run(run_id: str, run: Run, mark: Mark | None, now_ms: int) -> RunInfo:
         failures=tuple(decode_failures(run)),
         payload=run.input,
         has_result=bool(run.result or run.result_page),
+        has_progress=bool(run.cursor or run.tail or run.page),
+        is_workflow=bool(run.workflow),
+        waits_for=tuple(sorted(map(_awaited, run.waits or ()))) if live else (),
     )
+
+
+def _awaited(topic: str) -> str:
+    """A topic of ``signals.py`` in words."""
+    kind, _, name = topic.partition("#")
+    words = {signals.EVENT: f"event {unescape(name)!r}", signals.CALLBACK: f"callback {unescape(name)!r}"}
+    return words.get(kind, "a child" if kind == signals.CHILD else "a signal")
 
 
 def to_listed_run(candidate: Candidate, queue: str, now_ms: int) -> RunInfo:

@@ -18,6 +18,7 @@ CANCELLING = "cancelling"
 MOVING = "moving"
 SET_ASIDE = "set aside"
 NOT_DUE = "not due"
+PARKED = "parked"
 PAUSED = "queue paused"
 NO_WORKER = "no worker"
 QUEUE_UNSERVED = "queue not served"
@@ -58,9 +59,9 @@ class Facts:
 class Explanation:
     """Why a run is not running, and what to do about it. As text it is a few plain sentences.
 
-    ``code`` is for programs: ``"not due"``, ``"running"``, ``"cancelling"``, ``"queue paused"``, ``"no worker"``,
-    ``"queue not served"``, ``"job unknown"``, ``"worker lost"``, ``"waiting"``, ``"moving"``, ``"set aside"``,
-    ``"succeeded"``, ``"dead"``, ``"cancelled"``, ``"expired"``, ``"unreadable"`` or ``"unknown"``.
+    ``code`` is for programs: ``"not due"``, ``"parked"``, ``"running"``, ``"cancelling"``, ``"queue paused"``,
+    ``"no worker"``, ``"queue not served"``, ``"job unknown"``, ``"worker lost"``, ``"waiting"``, ``"moving"``,
+    ``"set aside"``, ``"succeeded"``, ``"dead"``, ``"cancelled"``, ``"expired"``, ``"unreadable"`` or ``"unknown"``.
     """
 
     run_id: str
@@ -208,6 +209,10 @@ def _passing(facts: Facts, run: RunInfo) -> _Reason | None:
 
 def _not_due(facts: Facts, run: RunInfo, due_at: datetime) -> _Reason:
     when = moment(due_at, facts.now)
+    if run.waits_for:
+        what = ", ".join(run.waits_for)
+        why = f"It is parked: it waits for {what}, and looks up again {when} at the latest."
+        return _Reason(PARKED, why, "It goes on within seconds of being told: app.run(id).send_event, app.callbacks.")
     if run.failures and run.failures[-1].attempt == run.attempts:
         failed = run.failures[-1]
         why = f"Attempt {_attempt(facts, run)} failed with {failed}; the next one is due {when}."
@@ -215,6 +220,9 @@ def _not_due(facts: Facts, run: RunInfo, due_at: datetime) -> _Reason:
     elif run.snoozes:
         why = f"It was snoozed ({_times(run.snoozes, 'time')} so far) and is due again {when}."
         after = "`dynadurable runs retry` starts it at once."
+    elif run.is_workflow and run.has_progress:
+        why = f"It sleeps until {when}."
+        after = "A worker goes on with it then."
     else:
         why = f"It is not due until {when}."
         after = "A worker starts it then; `dynadurable runs retry` starts it at once."

@@ -50,6 +50,11 @@ class RunInfo:
     payload: bytes | None = None
     """The arguments as stored; ``arguments()`` decodes them."""
     has_result: bool = False
+    has_progress: bool = False
+    """Whether it has recorded any: a cursor, or steps."""
+    is_workflow: bool = False
+    waits_for: Sequence[str] = ()
+    """What a parked workflow waits for, in words, such as ``event 'packed'``."""
 
     @property
     def has_ended(self) -> bool:
@@ -87,6 +92,9 @@ class RunInfo:
                 fingerprint=self.fingerprint,
                 failures=[failure.to_record() for failure in self.failures] or None,
                 has_result=self.has_result or None,
+                has_progress=self.has_progress or None,
+                is_workflow=self.is_workflow or None,
+                waits_for=list(self.waits_for) or None,
             ),
         }
 

@@ -374,3 +374,13 @@ def claim(app: App, run_id: str) -> None:
         worker="pod-3",
     )
     assert app.driver.run(plan) is not None
+
+
+def test_the_arguments_of_a_workflow_are_told_however_large(app: App) -> None:
+    value = random.Random(1).randbytes(100_000)
+
+    @app.workflow
+    def flow(ctx: Any, given: bytes) -> None: ...
+
+    assert app.enqueue(flow, value).info().arguments() == {"given": value}
+    assert app.enqueue(flow, b"x").info().arguments() == {"given": b"x"}

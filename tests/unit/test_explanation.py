@@ -152,3 +152,13 @@ def test_every_other_standing_has_its_code(run: RunInfo | None, facts: dict[str,
     assert answer.why.endswith(".")
     assert answer.next
     assert answer.to_record()["code"] == code
+
+
+def test_a_parked_workflow_says_what_it_waits_for() -> None:
+    parked = replace(RUN, due_at=NOW + 60 * MINUTE, is_workflow=True, has_progress=True, waits_for=("event 'packed'",))
+    answer = told(parked)
+    assert answer.code == "parked"
+    assert answer.why == (
+        "It is parked: it waits for event 'packed', and looks up again 2027-01-15 13:00:00 UTC (in 1 h) at the latest."
+    )
+    assert told(replace(parked, waits_for=())).why == "It sleeps until 2027-01-15 13:00:00 UTC (in 1 h)."
