@@ -32,15 +32,19 @@ class Clock(Protocol):
 
     def now_ms(self) -> int:
         """The best estimate of DynamoDB's time."""
+        ...
 
     def earliest_ms(self) -> int:
         """A lower bound of DynamoDB's time: what has lapsed by this has lapsed."""
+        ...
 
     def latest_ms(self) -> int:
         """An upper bound of DynamoDB's time: a lease counted from this is never shorter than promised."""
+        ...
 
     def monotonic(self) -> float:
         """Seconds from an arbitrary origin that never go back."""
+        ...
 
     def observe(self, *, sent: float, received: float, date: str | None) -> None:
         """Learn from a reply: monotonic seconds before sending and after receiving, and its ``Date`` header."""
@@ -53,6 +57,7 @@ class Clock(Protocol):
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
         """Wait for the event for at most so long; true if it is set."""
+        ...
 
 
 class SystemClock:

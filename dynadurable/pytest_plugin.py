@@ -61,7 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def durable(request: pytest.FixtureRequest) -> Iterator[Kit]:
     """Run and assert on an app with a table and a clock of its own."""
     app = _app(request.config.getini("durable_app"))
-    where = request.config.getoption("dynadurable_backend")
+    where: str = request.config.getoption("dynadurable_backend") or "moto"
     endpoint_url = request.config.getoption("dynadurable_endpoint")
     with backend(where, endpoint_url=endpoint_url, schema=app.schema) as made, kit(app, made, ManualClock()) as tools:
         yield tools

@@ -18,6 +18,7 @@ class Transport(Protocol):
 
     async def send(self, call: Call) -> Response:
         """The reply. Raises botocore's errors."""
+        ...
 
     async def close(self) -> None:
         """Let go of connections and threads. May be called twice."""

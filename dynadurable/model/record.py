@@ -177,7 +177,7 @@ def _record(row: Sequence[Any], workers: Sequence[str], value: bytes | None) -> 
         at_ms=at_ms,
         took_ms=took_ms,
         tries=tries,
-        worker=workers[worker],
+        worker=workers[int(worker)],
         value=value,
         page=page,
         facts=facts,

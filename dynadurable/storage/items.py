@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from pynamodb.attributes import (
     BinaryAttribute,
@@ -230,7 +230,7 @@ def _bound(model: type[ModelType], schema: TableSchema) -> type[ModelType]:
     }
     if hasattr(model, "ttl"):
         attributes["ttl"] = NumberAttribute(null=True, attr_name=schema.ttl_attribute)
-    return type(model.__name__, (model,), attributes)
+    return cast("type[ModelType]", type(model.__name__, (model,), attributes))
 
 
 def is_ours(raw: Mapping[str, Any]) -> bool:

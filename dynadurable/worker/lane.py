@@ -37,6 +37,7 @@ class Lane(Protocol):
 
     def reserve(self) -> bool:
         """Take a free slot, if there is one."""
+        ...
 
     def cancel_reservation(self) -> None:
         """Give a reserved slot back."""
@@ -46,9 +47,11 @@ class Lane(Protocol):
 
     def wait_idle(self, seconds: float) -> bool:
         """Wait until no attempt runs; false if some still do after so long."""
+        ...
 
     def free_slots(self) -> int:
         """How many attempts could be started now."""
+        ...
 
     def close(self, *, abandon: bool) -> None:
         """End the threads or tasks. With ``abandon``, running ``async def`` bodies are cancelled first."""
