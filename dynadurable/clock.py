@@ -170,6 +170,20 @@ class UniqueIds:
                 self._tail += 1  # a clock that stood still or went back: the order of making still holds
             return self._base32(self._last_ms, 10) + self._base32(self._tail, 12)
 
+    @classmethod
+    def made_ms(cls, unique: str) -> int | None:
+        """When an id was made, in milliseconds since 1970; ``None`` for other text.
+
+        >>> UniqueIds.made_ms(UniqueIds().make(1_800_014_400_000))
+        1800014400000
+        """
+        if len(unique) != 22 or not set(unique) <= set(cls._ALPHABET):
+            return None
+        made_ms = 0
+        for digit in unique[:10]:
+            made_ms = made_ms << 5 | cls._ALPHABET.index(digit)
+        return made_ms
+
     def _base32(self, number: int, width: int) -> str:
         digits = []
         for _ in range(width):

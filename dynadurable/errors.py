@@ -12,6 +12,7 @@ DynadurableError
 │   ├── PayloadTooLargeError      does not fit the item it belongs to
 │   └── KeyRefusedError           a business key that is empty or not a string
 ├── PayloadUnreadableError        stored bytes that this version cannot decode
+├── NewerFormatError              an item was written by a newer version of dynadurable; it is left alone
 ├── KeyConflictError              the key is taken by a live run with another payload
 ├── EnqueueIncompleteError        some runs of a bulk enqueue were not stored
 ├── LeaseLostError                somebody else holds the lease now; this holder writes nothing more
@@ -141,6 +142,21 @@ class PayloadUnreadableError(DynadurableError):
         super().__init__(f"the stored payload cannot be decoded: {reason}")
         self.reason = reason
         self.raw = raw
+
+
+class NewerFormatError(DynadurableError):
+    """An item was written by a newer version of dynadurable, which alone can tell what it means; it is left alone.
+
+    ``what`` says which item, ``version`` its format number.
+    """
+
+    def __init__(self, what: str, *, version: int) -> None:
+        super().__init__(
+            f"{what} was written by a newer version of dynadurable (format {version}), and is left alone; "
+            "upgrade dynadurable in this process"
+        )
+        self.what = what
+        self.version = version
 
 
 # --- enqueue --------------------------------------------------------------------------------------

@@ -54,8 +54,10 @@ class Clients:
         Clients.session_lock = threading.Lock()
         if self.settings.client is None:
             self._client = None
-        else:
-            self.settings.client._endpoint.http_session.close()  # noqa: SLF001 - no public way; new ones open by themselves
+            return
+        endpoint = getattr(self.settings.client, "_endpoint", None)  # no public way; a stand-in has no connections
+        if endpoint is not None:
+            endpoint.http_session.close()  # new ones open by themselves
 
     def _make(self) -> Any:
         with Clients.session_lock:

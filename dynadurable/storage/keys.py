@@ -25,6 +25,8 @@ MAX_NAME_BYTES = 256
 MAX_SHARDS = 32
 MAX_KEY_BYTES = 8_192
 """Of a business key: it is stored in the run item, and its hash makes the run's id."""
+KINDS = frozenset({"queue", "run", "dead", "lease", "schedule"})
+UNNAMED_KINDS = frozenset({"workers"})
 RUN_SORT_KEY = "run"
 PAGE_PREFIX = "page#"
 INPUT_PAGE = "input"
@@ -106,6 +108,22 @@ def workers_partition(schema: TableSchema) -> str:
     return f"{escape(schema.prefix)}workers"
 
 
+def parse_partition(schema: TableSchema, key: str) -> tuple[str, str] | None:
+    """Kind and name of a partition key under our prefix; ``None`` for what is not one of ours.
+
+    Of a queue or of its dead letters the shard stays behind the name.
+
+    >>> parse_partition(TableSchema(table="shop", prefix="jobs/"), "jobs/queue#mail#0")
+    ('queue', 'mail#0')
+    """
+    head, separator, name = key.partition("#")
+    prefix = escape(schema.prefix)
+    if not head.startswith(prefix):
+        return None
+    kind = head[len(prefix) :]
+    return (kind, unescape(name)) if kind in (KINDS if separator else UNNAMED_KINDS) else None
+
+
 def mark_sort_key(due_ms: int, run_id: str, *, place: str = "") -> str:
     """Fixed-width due time, so that text order is due order; ``place`` tells a run's later marks apart.
 
@@ -114,6 +132,15 @@ def mark_sort_key(due_ms: int, run_id: str, *, place: str = "") -> str:
     """
     key = f"{due_ms:0{_DUE_WIDTH}d}#{escape(run_id)}"
     return f"{key}#{place}" if place else key
+
+
+def journal_of_page(sort_key: str) -> str:
+    """Which life of a run a page belongs to.
+
+    >>> journal_of_page("page#01hf7yatg00123456789ab#000000000000007#result")
+    '01hf7yatg00123456789ab'
+    """
+    return sort_key.removeprefix(PAGE_PREFIX).partition("#")[0]
 
 
 def page_sort_key(generation: str, fence: int, name: str) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 
-from .call import Call
+from .call import Call, Response
 from .items import Item
 
 Raw = Mapping[str, Any]
@@ -79,6 +80,48 @@ def query(
     return Call(operation="Query", params=params)
 
 
+def scan(
+    model: type[Item],
+    condition: Condition,
+    *,
+    segment: int,
+    segments: int,
+    limit: int,
+    start: Raw | None = None,
+    fields: Sequence[str] = (),
+) -> Call:
+    """Scan: one page of at most ``limit`` items of a segment, of which those are shown that meet the condition."""
+    names: dict[str, str] = {}
+    values: dict[str, Any] = {}
+    params: dict[str, Any] = {
+        "TableName": model.Meta.table_name,  # given by bind()
+        "FilterExpression": condition.serialize(names, values),
+        "Segment": segment,
+        "TotalSegments": segments,
+        "Limit": limit,
+    }
+    if fields:
+        params["ProjectionExpression"] = ", ".join(_placeholder(names, field) for field in fields)
+    if start:
+        params["ExclusiveStartKey"] = dict(start)
+    params["ExpressionAttributeNames"] = {placeholder: name for name, placeholder in names.items()}
+    if values:
+        params["ExpressionAttributeValues"] = values
+    return Call(operation="Scan", params=params)
+
+
+def counted(call: Call) -> Call:
+    """The same request; its reply says what it cost, see ``units_of``."""
+    return replace(call, params={**call.params, "ReturnConsumedCapacity": "TOTAL"})
+
+
+def units_of(reply: Response, *, least: float) -> float:
+    """What a ``counted`` request cost in units, or at least that much where the store does not say."""
+    told = reply.get("ConsumedCapacity") or []
+    tables = told if isinstance(told, list) else [told]
+    return max(least, sum(float(table["CapacityUnits"]) for table in tables))
+
+
 def transact(calls: Sequence[Call], *, token: str) -> Call:
     """All of these writes or none. ``token`` makes a repeat of the same request harmless for ten minutes."""
     return Call(
@@ -100,13 +143,16 @@ def batch_put(items: Sequence[Item]) -> Call:
     return Call(operation="BatchWriteItem", params={"RequestItems": {table: puts}}, repeatable=False)
 
 
-def batch_get(model: type[Item], keys: Sequence[tuple[str, str]]) -> Call:
+def batch_get(model: type[Item], keys: Sequence[tuple[str, str]], *, fields: Sequence[str] = ()) -> Call:
     """BatchGetItem of at most 100 items, strongly consistent; the caller counts."""
     schema_keys = [{name: {"S": part} for name, part in zip(_key_names(model), key, strict=True)} for key in keys]
+    names: dict[str, str] = {}
+    asked: dict[str, Any] = {"Keys": schema_keys, "ConsistentRead": True}
+    if fields:
+        asked["ProjectionExpression"] = ", ".join(_placeholder(names, field) for field in fields)
+        asked["ExpressionAttributeNames"] = {placeholder: name for name, placeholder in names.items()}
     table = model.Meta.table_name  # given by bind()
-    return Call(
-        operation="BatchGetItem", params={"RequestItems": {table: {"Keys": schema_keys, "ConsistentRead": True}}}
-    )
+    return Call(operation="BatchGetItem", params={"RequestItems": {table: asked}})
 
 
 def _key_names(model: type[Item]) -> tuple[str, str]:

@@ -15,14 +15,13 @@ puts the mark that the run names, in case it had moved it and not put it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pynamodb.expressions.update import Action
 
 from ..errors import ConditionFailedError
-from . import marks, requests, runs
+from . import batches, marks, requests, runs
 from .births import place_of
 from .items import LIVE, Items, Mark, Page, Run
 from .journal import prefix
@@ -37,7 +36,6 @@ MAX_WAITS_BYTES = 300
 GATHER_MS = 1_000
 """Such a run is woken so much later, so that what comes in the meantime wakes it only once."""
 MAX_LOOKS = 10
-BATCH_KEYS = 100
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,28 +60,8 @@ def sort_key(journal_id: str, topic_: str) -> str:
 async def read(items: Items, run: Run, topics: Sequence[str]) -> dict[str, Signal]:
     """Those of these signals that have come."""
     places = {sort_key(run.journal_id, one): one for one in topics}
-    found: dict[str, Signal] = {}
-    keys = list(places)
-    for at in range(0, len(keys), BATCH_KEYS):
-        for raw in await _get(items, run.pk, keys[at : at + BATCH_KEYS]):
-            page = items.page.from_raw_data(dict(raw))
-            found[places[page.sk]] = _signal(page)
-    return found
-
-
-async def _get(items: Items, pk: str, keys: Sequence[str]) -> list[Mapping[str, Any]]:
-    if not keys:
-        return []
-    got: list[Mapping[str, Any]] = []
-    if len(keys) > 1:
-        reply = await requests.batch_get(items.page, [(pk, key) for key in keys])
-        got = [raw for found in reply.get("Responses", {}).values() for raw in found]
-        left = (reply.get("UnprocessedKeys") or {}).values()
-        keys = [raw[items.schema.sort_key]["S"] for table in left for raw in table["Keys"]]
-    for key in keys:
-        raw = (await requests.get(items.page, pk, key)).get("Item")
-        got += [raw] if raw else []
-    return got
+    got = await batches.read(items, items.page, [(run.pk, key) for key in places])
+    return {places[key]: _signal(items.page.from_raw_data(dict(raw))) for (_, key), raw in got.items()}
 
 
 def _signal(page: Page) -> Signal:
@@ -94,7 +72,7 @@ def _signal(page: Page) -> Signal:
 
 
 async def tell(items: Items, run_id: str, journal_id: str, topic_: str, signal: Signal, *, now_ms: int) -> bool:
-    """Put the signal if none was first, and wake the run if it waits for it; whether this signal is the one that counts.
+    """Put the signal if none was first, and wake the run if it waits for it; whether this signal is what counts.
 
     The same signal again counts as the same one.
     """

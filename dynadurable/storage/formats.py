@@ -1,0 +1,68 @@
+"""Items of a newer format: recognised, left alone, and said so.
+
+Rule for every future version: whoever writes any part of a run in a newer format raises the format number of the run
+item too. So an older library that looks at the run knows that it must not touch its parts.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pynamodb.expressions.condition import Condition
+
+from ..errors import NewerFormatError
+from .items import FORMAT_VERSION, Item, is_ours
+
+log = logging.getLogger("dynadurable.storage")
+
+Raw = Mapping[str, Any]
+MAX_WARNINGS = 1_000
+_warned: set[str] = set()
+
+
+def version_of(raw: Raw) -> int:
+    """The format number that the item carries; 0 for what is not ours."""
+    number = raw.get("dd_v", {}).get("N", "")
+    return int(number) if number.isdigit() else 0
+
+
+def is_newer(raw: Raw) -> bool:
+    """Whether a newer version of this library wrote it."""
+    return version_of(raw) > FORMAT_VERSION
+
+
+def checked(raw: Raw | None, what: str) -> Raw | None:
+    """The item, if it is there and ours.
+
+    Raises:
+        NewerFormatError: it was written by a newer version.
+    """
+    if raw and is_newer(raw):
+        raise NewerFormatError(what, version=version_of(raw))
+    return raw if raw and is_ours(raw) else None
+
+
+def readable(raws: Iterable[Raw], what: str) -> list[Raw]:
+    """Those that this version may look into. If there are newer ones among them, a warning says so, once."""
+    kept = []
+    for raw in raws:
+        if is_ours(raw):
+            kept.append(raw)
+        elif is_newer(raw):
+            warn(what)
+    return kept
+
+
+def warn(what: str) -> None:
+    """Say once that something was left alone."""
+    if what not in _warned and len(_warned) < MAX_WARNINGS:
+        _warned.add(what)
+        log.warning("%s: written by a newer version of dynadurable, left alone; upgrade this process", what)
+
+
+def not_newer(model: type[Item]) -> Condition:
+    """A clause: the item was not written by a newer version. It closes the gap between a look and a write."""
+    condition: Condition = model.version <= FORMAT_VERSION
+    return condition
