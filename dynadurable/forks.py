@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import weakref
 from typing import Protocol
+
+
+log = logging.getLogger("dynadurable")
 
 
 class ForkAware(Protocol):
@@ -24,7 +28,10 @@ def renew_after_fork(thing: ForkAware) -> None:
 
 def _in_child() -> None:
     for thing in list(_aware):
-        thing.after_fork()
+        try:
+            thing.after_fork()
+        except Exception:  # the others must begin anew all the same: one of them may hold a lock for ever
+            log.exception("%s could not begin anew in a forked child", type(thing).__name__)
 
 
 if hasattr(os, "register_at_fork"):
