@@ -7,7 +7,6 @@ import os
 import weakref
 from typing import Protocol
 
-
 log = logging.getLogger("dynadurable")
 
 
