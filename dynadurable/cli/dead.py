@@ -91,7 +91,7 @@ def groups(app: App, where: Where, as_json: bool) -> None:
 
     A cause is the kind of error and the place in the code it came from, whatever its message says.
     """
-    with _progress("looking", None) as advance:
+    with _progress("looking", None, hidden=as_json) as advance:
         found = app.dead.groups(progress=advance, **where)
     current = now()
     if as_json:
@@ -166,7 +166,7 @@ def replay(
     count = app.dead.count(**where)
     if count > 1 and not dry_run:
         confirm(f"Replay {count:,} dead letters?", yes=yes)
-    with _progress("replaying", count) as advance:
+    with _progress("replaying", count, hidden=as_json) as advance:
         report = app.dead.replay(
             dry_run=dry_run, rate=rate, stop_after=stop_after, progress=advance, everything=everything, **where
         )
@@ -201,7 +201,7 @@ def purge(
         reports = [app.dead.purge(run_id, dry_run=dry_run) for run_id in run_ids]
         _tell(_sum(reports), "purged", as_json=as_json)
         return
-    with _progress("purging", count) as advance:
+    with _progress("purging", count, hidden=as_json) as advance:
         report = app.dead.purge(dry_run=dry_run, progress=advance, everything=everything, **where)
     _tell(report, "purged", as_json=as_json)
 
@@ -239,10 +239,10 @@ def _tell(report: ReplayReport, done: str, *, as_json: bool) -> None:
 
 
 @contextmanager
-def _progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+def _progress(what: str, total: int | None, *, hidden: bool) -> Iterator[Callable[[int], None]]:
     """A bar on standard error, where that is a terminal."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(*columns, console=console, transient=True, disable=hidden or not console.is_terminal) as bar:
         task = bar.add_task(what, total=total)
         yield lambda done: bar.update(task, completed=done)

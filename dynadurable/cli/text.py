@@ -16,6 +16,8 @@ from rich.text import Text
 from ..model.moments import relative
 
 WIDE = 240  # columns where the output is no terminal: then nothing is cut
+WHOLE = frozenset({"run", "cause"})
+"""Columns that are never wrapped."""
 _KEPT = "\n\t"
 
 
@@ -45,10 +47,10 @@ def show_json(value: Any) -> None:
 
 
 def show_table(columns: Sequence[str], rows: Sequence[Sequence[str | None]], *, right: Sequence[str] = ()) -> None:
-    """Rows for people. What is long is wrapped, not cut: an id that is cut is of no use."""
+    """Rows for people. What is long is wrapped, not cut; ids stay whole, so that they can be copied."""
     table = Table(box=SIMPLE, pad_edge=False, show_edge=False, header_style="bold")
     for name in columns:
-        table.add_column(name, overflow="fold", justify="right" if name in right else "left")
+        table.add_column(name, overflow="fold", justify="right" if name in right else "left", no_wrap=name in WHOLE)
     for row in rows:
         table.add_row(*(Text(plain(cell or "")) for cell in row))
     console().print(table)

@@ -22,7 +22,7 @@ dynadurable worker shop.jobs:app
 dynadurable worker shop.jobs:app -q urgent -q default --concurrency 32"""
 DRAIN_EXAMPLES = """\b
 dynadurable drain shop.jobs:app --timeout 10m"""
-LEVELS = ("debug", "info", "warning", "error")
+LEVELS = ("debug", "info", "warning", "error", "critical")
 
 
 def _worker_options(command: Any) -> Any:
@@ -70,6 +70,8 @@ def _worker_of(target: str, queues: tuple[str, ...], log_level: str, options: di
     logging.basicConfig(
         level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S"
     )
+    if log_level == "info":  # botocore's is about itself: where it found credentials, and where the endpoint
+        logging.getLogger("botocore").setLevel(logging.WARNING)
     app = load_app(target)
     if not queues and not list(app.registry.jobs()):
         raise ConfigurationError(f"{target} defines no job; import the modules that do where the app is made")
