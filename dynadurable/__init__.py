@@ -22,7 +22,7 @@ from .errors import (
     Snooze,
 )
 from .fan_out import fan_out, iterable_pages, paginator_pages, query_pages
-from .handle import AioRunHandle, RunHandle, TransactItems
+from .handle import AioRunHandle, RunHandle, TransactItems, TransactModels
 from .model.dead_letter import DeadGroup, DeadLetter
 from .model.explanation import Explanation
 from .model.failure import Failure
@@ -76,6 +76,7 @@ __all__ = [
     "RunUnknownError",
     "Snooze",
     "TransactItems",
+    "TransactModels",
     "Worker",
     "WorkerInfo",
     "fan_out",

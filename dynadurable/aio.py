@@ -15,7 +15,7 @@ from .control.queues import AioQueues, QueuePlans
 from .control.runs import AioRuns
 from .control.signals import AioCallbacks
 from .control.workers import AioWorkers, WorkerPlans
-from .handle import AioRunHandle, TransactItems
+from .handle import AioRunHandle, TransactItems, TransactModels
 from .lease import ONE_TRY
 from .lease_aio import AioLease
 from .model.job import Job, JobCall
@@ -67,7 +67,7 @@ class AioApp:
 
     def transact_models(
         self, job: Job[Params, Returned], *args: Params.args, **kwargs: Params.kwargs
-    ) -> list[tuple[Any, Any]]:
+    ) -> TransactModels:
         """The same for PynamoDB; see ``App.transact_models``. Nothing is sent: do not await it."""
         return self._app.transact_models(job, *args, **kwargs)
 

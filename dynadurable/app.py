@@ -23,7 +23,7 @@ from .definitions import WorkflowDefinitions
 from .drivers.boto3 import Boto3Driver
 from .drivers.clients import Clients, ClientSettings
 from .drivers.loops import LoopDrivers
-from .handle import RunHandle, TransactItems
+from .handle import RunHandle, TransactItems, TransactModels
 from .lease import ONE_TRY, Lease
 from .model import job as jobs
 from .model.job import DEFAULT_QUEUE, AsyncJob, Job, JobCall
@@ -211,7 +211,7 @@ class App(WorkflowDefinitions):
 
     def transact_models(
         self, job: Job[Params, Returned], *args: Params.args, **kwargs: Params.kwargs
-    ) -> list[tuple[Any, Any]]:
+    ) -> TransactModels:
         """The same for PynamoDB: pairs of a model and its condition.
 
         >>> with TransactWrite(connection=connection) as transaction:  # doctest: +SKIP
@@ -219,7 +219,7 @@ class App(WorkflowDefinitions):
         ...     for model, condition in app.transact_models(fan_out, molt_id="m1"):
         ...         transaction.save(model, condition=condition)
         """
-        return self.operations.transact_models(job, args, kwargs)[1]
+        return TransactModels(*self.operations.transact_models(job, args, kwargs))
 
     # --- ask and operate --------------------------------------------------------------------------
 

@@ -177,6 +177,14 @@ class AioRunHandle(Generic[Returned]):
         return await self._app.loops.run(self._app.signal_plans.send_event(self.id, name, value))
 
 
+class TransactModels(list[tuple[Any, Any]]):
+    """Pairs of a PynamoDB model and its condition, and the id of the run that they are."""
+
+    def __init__(self, run_id: str, pairs: list[tuple[Any, Any]]) -> None:
+        super().__init__(pairs)
+        self.run_id = run_id
+
+
 class TransactItems(list[dict[str, Any]]):
     """Elements for ``transact_write_items``, and the id of the run that they are."""
 

@@ -80,7 +80,8 @@ class StoreServer:
 class LocalStore:
     """A server process and its address.
 
-    ``folder`` keeps the data between starts, if the server can; without it the data end with the process.
+    ``folder`` keeps the data between starts, if the server can; without it the data end with the process. ``port``: by
+    default any that is free.
 
     Raises ``LocalStoreError`` if the server is not ready within ``ready_seconds``.
 
@@ -89,18 +90,18 @@ class LocalStore:
     """
 
     def __init__(
-        self, server: StoreServer, *, folder: Path | None = None, ready_seconds: float = READY_SECONDS
+        self, server: StoreServer, *, folder: Path | None = None, port: int = 0, ready_seconds: float = READY_SECONDS
     ) -> None:
         self.server = server
         self.folder = folder
-        self.port = 0
+        self.port = port
         self._ready_seconds = ready_seconds
         self._process: subprocess.Popen[bytes] | None = None
         self._owner_pid = 0
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
 
     @classmethod
-    def find(cls, name: str | None = None, *, folder: Path | None = None) -> LocalStore:
+    def find(cls, name: str | None = None, *, folder: Path | None = None, port: int = 0) -> LocalStore:
         """A store, not yet started, on an installed server: ``"roto"``, ``"ministack"``, or the first of the two.
 
         Raises ``ExtraMissingError`` that names what to install.
@@ -109,10 +110,10 @@ class LocalStore:
         if name is not None:
             if name not in finders:
                 raise ConfigurationError(f"there is no local store {name!r}; known are {', '.join(finders)}")
-            return cls(finders[name](), folder=folder)
+            return cls(finders[name](), folder=folder, port=port)
         for finder in finders.values():
             with contextlib.suppress(ConfigurationError):
-                return cls(finder(), folder=folder)
+                return cls(finder(), folder=folder, port=port)
         raise ExtraMissingError("a local store", extra="local")
 
     # --- its life ---------------------------------------------------------------------------------
@@ -122,6 +123,8 @@ class LocalStore:
         if self.running:
             return self
         tries = 1 if self.port else PORT_TRIES
+        if self.port:
+            _check_free(self.port)
         for remaining in reversed(range(tries)):
             port = self.port or free_port()
             self._launch(port)
@@ -358,6 +361,16 @@ def free_port() -> int:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def _check_free(port: int) -> None:
+    """Another server there would answer in place of ours."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise LocalStoreError(f"the local store cannot have port {port}: {error}") from error
 
 
 _spawners: dict[int, ThreadPoolExecutor] = {}

@@ -24,6 +24,7 @@ COMMANDS = {
     "queues": "queues:queues",
     "workers": "workers:workers",
     "table": "table:table",
+    "local": "local:local",
     "demo": "demo:demo",
     "completion": "completion:completion",
 }

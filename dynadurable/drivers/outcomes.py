@@ -73,7 +73,7 @@ def outcome(call: Call, error: Exception, *, earlier_maybe_applied: bool) -> Out
         return Outcome(error=ConfigurationError(f"{error}; {remedy}"), transient=False, maybe_applied=False)
     if isinstance(error, (aws.NoRegionError, aws.InvalidRegionError)):
         return Outcome(
-            error=ConfigurationError(f"{error}; set AWS_REGION or pass region= to App"),
+            error=ConfigurationError(f"{str(error).rstrip('.')}; set AWS_DEFAULT_REGION or pass region= to App"),
             transient=False,
             maybe_applied=False,
         )

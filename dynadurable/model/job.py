@@ -45,7 +45,7 @@ class Options:
 NO_OPTIONS = Options()
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False, slots=True)
 class Job(Generic[Params, Returned]):
     """A durable function: call it to run it here and now, give it to ``app.enqueue`` to run it durably."""
 
@@ -68,6 +68,14 @@ class Job(Generic[Params, Returned]):
                 f"job {self.name!r} takes a context: call {self.name}.function(ctx, ...), or enqueue it"
             )
         return self.function(*args, **kwargs)  # type: ignore[no-any-return]
+
+    @property
+    def __wrapped__(self) -> Callable[..., Any]:
+        """The function, as ``inspect.signature`` and doctest look for it."""
+        return self.function
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r} of queue {self.queue!r}>"
 
     def using(
         self,
@@ -160,7 +168,7 @@ class JobCall(Generic[Returned_co]):
     kwargs: dict[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False, slots=True)
 class AsyncJob(Job[Params, Returned]):
     """A durable ``async def``: await it to run it here and now, give it to ``app.enqueue`` to run it durably."""
 

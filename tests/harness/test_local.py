@@ -14,7 +14,7 @@ import boto3
 import pytest
 
 from dynadurable.errors import ConfigurationError
-from dynadurable.local import MINISTACK_PYTHON, LocalStore, LocalStoreError, StoreServer
+from dynadurable.local import MINISTACK_PYTHON, LocalStore, LocalStoreError, StoreServer, free_port
 from tests.servers import create_plain_table
 
 pytestmark = pytest.mark.server
@@ -148,6 +148,43 @@ def test_a_missing_server_names_what_to_install(monkeypatch: pytest.MonkeyPatch)
         LocalStore.find("ministack")
     with pytest.raises(ConfigurationError, match="known are roto, ministack"):
         LocalStore.find("sqlite")
+
+
+def test_a_port_that_is_taken_is_refused_before_another_server_answers_in_its_place() -> None:
+    with LocalStore.find("roto") as first, pytest.raises(LocalStoreError, match=str(first.port)):
+        LocalStore.find("roto", port=first.port).start()
+
+
+def test_the_command_says_how_to_reach_it_and_ends_when_told(tmp_path: Path) -> None:
+    """What it prints is what a reader of the README pastes into another terminal."""
+    port = free_port()
+    program = "from dynadurable.cli import main; main()"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, "local", "--port", str(port), "--folder", "kept"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as command:
+        assert command.stdout is not None
+        said = [command.stdout.readline() for _ in range(3)]
+        words = [word.partition("=") for line in said[1:] for word in line.split()[1:]]
+        exports = {name: value for name, _, value in words}
+        client = boto3.client(
+            "dynamodb",
+            endpoint_url=exports["AWS_ENDPOINT_URL_DYNAMODB"],
+            region_name=exports["AWS_DEFAULT_REGION"],
+            aws_access_key_id=exports["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=exports["AWS_SECRET_ACCESS_KEY"],
+        )
+        create_plain_table(client, "things")
+        client.close()
+        command.send_signal(signal.SIGTERM)
+    assert command.returncode == 143
+    assert (tmp_path / "kept").is_dir()
+    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+    for line in said[1:]:
+        assert line.replace(str(port), "8765") in readme
 
 
 def test_threads_may_start_one_store_each() -> None:
