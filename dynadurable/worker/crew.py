@@ -21,6 +21,7 @@ from .attempt import Attempts
 from .context import JobContext
 from .context_aio import AsyncJobContext
 from .engine import DEFAULT_GRACE, DEFAULT_LEASE, Engine, Hook
+from .heartbeat import Heartbeat
 from .lane import ThreadLane
 from .loop_lane import LoopLane
 from .poller import MAX_INTERVAL, MIN_INTERVAL, Poller
@@ -81,6 +82,7 @@ def make_worker(parts: Parts, queues: Sequence[Queue], settings: WorkerSettings)
         lease_seconds=settings.lease.total_seconds(),
         hook=settings.hook,
         shards_of=parts.shards_of,
+        heartbeat=Heartbeat.from_environment(os.environ),
     )
     poller = Poller(engine, queues, intervals=settings.poll)
     loop_lanes: list[LoopLane] = []

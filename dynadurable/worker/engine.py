@@ -16,6 +16,7 @@ from ..drivers.loops import LoopDrivers
 from ..model.queue import DEFAULT_SHARDS
 from ..model.registry import Registry
 from ..storage.items import Items
+from .heartbeat import Heartbeat
 from .held import STOPPING, Held
 from .keeper import Keeper
 from .signals import Flag
@@ -61,6 +62,8 @@ class Engine:
     look_again: Callable[[], None] = lambda: None
     """Have the worker look for work at once: there is some."""
     counts: dict[str, int] = field(default_factory=dict)
+    heartbeat: Heartbeat = field(default_factory=lambda: Heartbeat(None))
+    """Beats whenever the search for work gets on."""
 
     def __post_init__(self) -> None:
         self.keeper = Keeper(self.items, self.driver, self.clock)

@@ -17,6 +17,7 @@ from typing import Any
 
 from ..model.queue import MAX_SHARDS, Queue
 from ..storage import marks
+from ..storage.call import Plan
 from ..storage.marks import Candidate
 from .engine import Engine
 
@@ -33,6 +34,7 @@ SPREAD = 25  # among how many of the first a worker picks at random when others 
 RECENT_SECONDS = 5.0  # an eventually consistent read may still show what we have finished
 LOW_TURN = 8  # every so many picks the order of queues is turned round, so that a low one does not starve
 EXTRA_SHARDS_SECONDS = 900.0
+PATIENCE_SECONDS = 30.0  # a poll whose requests fail for so long is given up, and begun anew
 PAUSE_SECONDS = 3.0  # how long what is known of a pause counts, and how often a paused queue is looked at
 
 
@@ -191,7 +193,7 @@ class Poller:
         self._woken = self.passed_over = found = False
         if now >= self._extra_at:
             self._extra_at = now + EXTRA_SHARDS_SECONDS
-            self._look_beyond()
+            self._look_beyond(now)
         for queue in self._queues:
             found = self._poll_queue(queue.name, now, wanted) or found
         self._schedule(found)
@@ -239,7 +241,7 @@ class Poller:
         bulk = shard.found_last
         last: tuple[int, str] | None = None
         for page_number in range(MAX_PAGES):
-            page = self._engine.driver.run(
+            page = self._read(
                 marks.poll(
                     self._engine.items,
                     queue=shard.queue,
@@ -247,7 +249,8 @@ class Poller:
                     limit=min(MAX_PAGE_ITEMS, self._page_items << page_number) if bulk else PROBE_ITEMS,
                     until_ms=now_ms if bulk else None,
                     start=start,
-                )
+                ),
+                now,
             )
             if page.paused:
                 return None
@@ -266,6 +269,12 @@ class Poller:
             bulk = True
         shard.resume, shard.found_last = (None if hits else start), True
         return _without_gap(found, gap_at, wanted), last if found else None
+
+    def _read(self, plan: Plan[marks.Page], now: float) -> marks.Page:
+        """One page for the poll that began at ``now``. Each one is a beat: a slow store is no worker that hangs."""
+        page = self._engine.driver.run(plan, give_up_at=now + PATIENCE_SECONDS)
+        self._engine.heartbeat.beat()
+        return page
 
     def _sort_out(
         self, seen: Sequence[Candidate], found: list[Candidate], now: float, now_ms: int, free_before_ms: int
@@ -298,7 +307,7 @@ class Poller:
             self._warned.add(message)
             log.warning("%s", message)
 
-    def _look_beyond(self) -> None:
+    def _look_beyond(self, now: float) -> None:
         """Marks in shards beyond the number set here: it was lowered, or an enqueuer knows a higher one."""
         for queue in self._queues:
             known = self._shards[queue.name]
@@ -306,7 +315,7 @@ class Poller:
                 if any(shard.number == number for shard in known):
                     continue
                 plan = marks.poll(self._engine.items, queue=queue.name, shard=number, limit=2, until_ms=None)
-                if self._engine.driver.run(plan).candidates:
+                if self._read(plan, now).candidates:
                     log.warning(
                         "queue %r has marks in shard %d, beyond its %d shards", queue.name, number, queue.shards
                     )

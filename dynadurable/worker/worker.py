@@ -25,6 +25,7 @@ from .signals import Flag, stop_on_signals
 log = logging.getLogger("dynadurable.worker")
 
 IDLE_WAIT_SECONDS = 0.5
+TURN_SECONDS = 10.0  # the loop goes round at least this often: a health check sees by its beats that it does not hang
 SIGNAL_WAIT_SECONDS = 0.2
 CANCEL_SECONDS = 5.0
 REGISTER_SECONDS = 5.0
@@ -147,6 +148,7 @@ class Worker:
         give_up_at = None if timeout is None else clock.monotonic() + timeout.total_seconds()
         try:
             while self.is_running and (give_up_at is None or clock.monotonic() < give_up_at):
+                self._engine.heartbeat.beat()
                 wait = self._step()
                 if wait > 0 and self._is_idle() and not self._poller.poll() and not self._poller.unfinished:
                     break
@@ -243,6 +245,7 @@ class Worker:
 
     def _loop(self) -> None:
         while not self._engine.stopping.is_set() and self._fatal is None:
+            self._engine.heartbeat.beat()
             try:
                 wait = self._step()
             except ConfigurationError as error:
@@ -254,7 +257,7 @@ class Worker:
             except Exception:
                 log.exception("looking for work met a defect, trying again")
                 wait = IDLE_WAIT_SECONDS
-            self._sleep(wait)
+            self._sleep(min(wait, TURN_SECONDS))
 
     def _sleep(self, seconds: float) -> None:
         if seconds > 0:
@@ -304,6 +307,7 @@ class Worker:
         clock = self._engine.clock
         end = clock.monotonic() + grace
         while not self._is_idle() and clock.monotonic() < end and not (hurry is not None and hurry.is_set()):
+            self._engine.heartbeat.beat()
             for lane in self._lanes:
                 lane.wait_idle(min(0.1, max(0.0, end - clock.monotonic())))
         for lane in self._lanes:
