@@ -36,7 +36,7 @@ dynadurable demo --keep"""
     "--followers",
     default=10_000,
     show_default=True,
-    type=click.IntRange(1_000, 200_000),
+    type=click.IntRange(2_000, 200_000),
     metavar="N",
     help="How many followers the most popular krab has at least.",
 )

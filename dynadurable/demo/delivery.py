@@ -93,6 +93,8 @@ class Delivery:
         stage.screen.table_holds(self._marks.rows())
 
     def _is_time(self, recorded: int) -> bool:
+        if len(self._tally.claims) <= len(self._killed):
+            return False
         reached = self._tally.recorded
         beyond = self._tally.delivered - reached
         return reached >= recorded and beyond >= min(BEYOND, (self._stage.followers - reached) // 2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Future, wait
 from functools import partial
 from typing import Any
 
@@ -83,9 +82,8 @@ class _Flight:
         self._progress = progress
         self._table = table
         self._limit = in_flight
-        self._pool = DaemonPool(in_flight, name="dynadurable-fan-out")
+        self._pool: DaemonPool[OpenPage] = DaemonPool(in_flight, name="dynadurable-fan-out")
         self._ledger = PageLedger()
-        self._flying: dict[Future[None], OpenPage] = {}
 
     def write(self, page: RecipientPage[Any], to_item: Callable[[Any], Any]) -> None:
         """Give the page's batches out as slots come free."""
@@ -95,12 +93,12 @@ class _Flight:
         opened = self._ledger.open(len(page.recipients), page.cursor)
         items = [item for item in map(to_item, page.recipients) if item is not None]
         for call in batches([to_put(item, table=self._table, default_table=self._ctx.table) for item in items]):
-            while len(self._flying) >= self._limit:
+            while self._pool.flying >= self._limit:
                 self._wait()
             if self._ctx.stop_reason != STOPPING:  # a worker that only stops has the time to end a page
                 self._ctx.raise_if_stopping()
             self._ledger.give_out(opened)
-            self._flying[self._pool.submit(partial(self._send, call))] = opened
+            self._pool.submit(partial(self._send, call), opened)
         self._ledger.close(opened)
         if not opened.left:
             self._advance()
@@ -108,7 +106,7 @@ class _Flight:
     def land(self, *, raising: bool) -> None:
         """Wait for what is on its way and record what is done without a gap; then raise what failed, or log it."""
         failed: Exception | None = None
-        while self._flying:
+        while self._pool.flying:
             try:
                 self._wait()
             except Exception as error:  # noqa: BLE001 - raised below, or something else is being raised already
@@ -127,11 +125,8 @@ class _Flight:
 
     def _wait(self) -> None:
         """Until a batch has ended."""
-        done, _ = wait(self._flying, return_when=FIRST_COMPLETED)
         errors = []
-        for future in done:
-            page = self._flying.pop(future)
-            error = future.exception()
+        for page, error in self._pool.ended():
             if error is None:
                 self._ledger.done(page)
             else:

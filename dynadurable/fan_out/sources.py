@@ -17,7 +17,8 @@ from ..storage.call import Call, Response
 Recipient = TypeVar("Recipient")
 Recipient_co = TypeVar("Recipient_co", covariant=True)
 
-PAGE_ITEMS = 100
+PAGE_ITEMS = 200
+"""A checkpoint for every eight batches costs an eighth more requests; a crash repeats at most 400 writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ def query_pages(*, page_items: int = PAGE_ITEMS, **params: Any) -> QueryPages:
     ...     KeyConditionExpression="pk = :krab",
     ...     ExpressionAttributeValues={":krab": {"S": "followers#ferris"}},
     ... ).params["Limit"]
-    100
+    200
     """
     _check_start(params)
     _check_size(page_items)

@@ -19,13 +19,14 @@ from rich.console import Console
 from dynadurable.cli.demo import INTERRUPTED, TERMINATED, demo
 from dynadurable.demo import screen
 from dynadurable.demo.report import REPEATED_AT_MOST
+from dynadurable.fan_out.sources import PAGE_ITEMS
 from dynadurable.local import DEFAULT_ACCOUNT, REGION
 from tests.process.workshop import wait_until
 
 pytest.importorskip("networkx")
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.chaos]
 
-COMMAND = [sys.executable, "-m", "dynadurable", "demo", "--followers", "1000"]
+COMMAND = [sys.executable, "-m", "dynadurable", "demo", "--followers", "2000"]
 
 
 def test_killed_twice_it_is_complete_and_says_what_it_cost() -> None:
@@ -33,13 +34,13 @@ def test_killed_twice_it_is_complete_and_says_what_it_cost() -> None:
     assert result.returncode == 0, result.stderr
     report = json.loads(result.stdout)
     assert report["complete"] is True
-    assert report["have_it_once"] == report["followers"] >= 1000
+    assert report["have_it_once"] == report["followers"] >= 2000
     assert report["missing"] == report["twice"] == report["strangers"] == []
     assert report["writes"] - report["repeated"] == report["followers"]
     for kill in report["kills"]:
         assert 0 < kill["repeated"] <= REPEATED_AT_MOST
         assert kill["take_over_seconds"] >= report["lease_seconds"] - 1.0
-    pages = -(-report["followers"] // 100)
+    pages = -(-report["followers"] // PAGE_ITEMS)
     writes = {kind: spent["writes"] for kind, spent in report["mark_writes"].items()}
     assert writes.pop("checkpoint") <= pages + 2
     assert writes.pop("renewal", 0) <= 5
@@ -78,7 +79,7 @@ def _entries(client: Any) -> Iterator[dict[str, Any]]:
 
 def test_an_entry_that_is_missing_makes_it_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(screen, "Screen", Sabotage)
-    result = CliRunner().invoke(demo, ["--followers", "1000", "--kills", "0"])
+    result = CliRunner().invoke(demo, ["--followers", "2000", "--kills", "0"])
     assert result.exit_code == 1, result.output
     assert "not what was promised: 1 followers without it" in result.output
 

@@ -91,20 +91,25 @@ def test_the_page_without_a_cursor_is_the_last() -> None:
         list(until_last([*pages, RecipientPage([], None)]))
 
 
-def test_a_pool_hands_errors_to_whoever_asks() -> None:
-    pool = DaemonPool(2, name="test")
+def test_a_pool_tells_which_task_has_raised_what() -> None:
+    pool: DaemonPool[str] = DaemonPool(2, name="test")
 
     def fail() -> None:
         raise ValueError("no")
 
-    with pytest.raises(ValueError, match="no"):
-        pool.submit(fail).result(10)
-    assert pool.submit(lambda: None).result(10) is None
+    pool.submit(fail, "bad")
+    pool.submit(lambda: None, "good")
+    ended: dict[str, BaseException | None] = {}
+    while pool.flying:
+        ended.update(pool.ended())
+    assert ended["good"] is None
+    assert isinstance(ended["bad"], ValueError)
     pool.close()
 
 
 def test_a_pool_never_keeps_the_process_alive() -> None:
-    pool = DaemonPool(1, name="lone-pool")
-    pool.submit(lambda: None).result(10)
+    pool: DaemonPool[int] = DaemonPool(3, name="lone-pool")
+    pool.submit(lambda: None, 1)
+    assert pool.ended() == [(1, None)]
     assert [thread.daemon for thread in threading.enumerate() if thread.name.startswith("lone-pool")] == [True]
     pool.close()
