@@ -45,6 +45,7 @@ class Operations:
         self.build = build
         self._queues = {queue.name: queue for queue in queues}
         self.workers: list[Worker] = []
+        self._births = (0, 0)
 
     def queue(self, name: str) -> Queue:
         """The queue of that name, as declared or with the default number of shards."""
@@ -221,6 +222,12 @@ class Operations:
         )
         return birth, births.newborn(self.items, birth, needs_run=needs_run)
 
+    def _count_births(self, now_ms: int) -> int:
+        """How many keyed runs were born here in this very millisecond; a lost race only makes two fences equal."""
+        last_ms, count = self._births
+        self._births = (now_ms, count + 1 if last_ms == now_ms else 0)
+        return self._births[1]
+
     def _birth(self, job: Job[Any, Any], payload: bytes) -> Birth:
         options = job.options
         now_ms = self.clock.now_ms()
@@ -235,6 +242,7 @@ class Operations:
             due_ms=instant.due_ms(now_ms, delay=options.delay, at=options.at),
             now_ms=now_ms,
             unique=unique,
+            fence=births.first_fence(now_ms, self._count_births(now_ms)) if keyed else 0,
             input=payload,
             digest=job.digest(payload) if keyed else None,
             key=options.key,

@@ -30,6 +30,8 @@ class Birth:
     due_ms: int
     now_ms: int
     unique: str
+    fence: int = 0
+    """For a keyed run: grows over all lives of the key, also those that nobody looked at; see ``first_fence``."""
     input: bytes
     digest: str | None = None
     key: str | None = None
@@ -52,6 +54,17 @@ class Newborn:
     mark: Mark
     run: Run | None
     page: Page | None = None
+
+
+def first_fence(now_ms: int, count: int) -> int:
+    """Where the fence of a keyed run begins: by time, then by the enqueuer's count, with room for a thousand claims.
+
+    So it is above every fence of an earlier life of the key, even where a clock stands still, as clocks of tests do.
+
+    >>> first_fence(1_800_014_400_000, 7)
+    1800014400000007000
+    """
+    return (now_ms * 1_000 + min(count, 999)) * 1_000
 
 
 def newborn(items: Items, birth: Birth, *, needs_run: bool) -> Newborn:
@@ -112,7 +125,7 @@ def _run(items: Items, birth: Birth, run_id: str) -> Run:
         digest=birth.digest,
         key=birth.key,
         generation=generation,
-        fence=0 if birth.key is None else birth.now_ms,  # grows over all lives of a key, unseen ones too
+        fence=birth.fence,
         mark=mark_sort_key(birth.due_ms, run_id, place=place_of(generation, 0)),
         unique_until_ms=birth.unique_until_ms,
         keep_seconds=birth.keep_seconds,
