@@ -109,7 +109,8 @@ class AioWorker:
         """
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[Result] = loop.create_future()
-        threading.Thread(target=_call, args=(function, ended), name="dynadurable-aio-worker", daemon=True).start()
+        thread = threading.Thread(target=_call, args=(function, ended), name="dynadurable-aio-worker", daemon=True)
+        thread.start()
         cancellation: asyncio.CancelledError | None = None
         while not ended.done():
             try:
@@ -118,6 +119,7 @@ class AioWorker:
                 cancellation = error
                 self._hurry.set()
                 self._worker.engine.stopping.set()
+        thread.join()  # it has said its last word
         if cancellation is not None:
             if (failed := ended.exception()) is not None:
                 log.error("the worker met an error while it was being cancelled", exc_info=failed)
