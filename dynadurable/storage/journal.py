@@ -77,7 +77,7 @@ async def load(items: Items, run: Run) -> Loaded:
         PayloadUnreadableError: a page is missing or cannot be decoded. Never is a part of a journal left out.
     """
     tail = unpack(run.tail) if run.tail else ()
-    if run.input and not run.page:
+    if run.input and not run.page and not any(record.page for record in tail):
         return Loaded(records=tail, tail=tail, input=run.input)
     pages = await pages_of(items, run)
     if run.is_live:

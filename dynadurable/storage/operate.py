@@ -64,8 +64,10 @@ async def cancel(items: Items, run_id: str, *, clock: Clock, ids: UniqueIds) -> 
                 await Pause(LOOK_AGAIN_SECONDS, clock)
             elif await _ask_to_cancel(items, found):
                 return Operated(outcome=ASKED, found=found)
-        elif await _take(items, found, _Cancelling(run_id, clock, ids), clock=clock, ids=ids):
-            return Operated(outcome=DONE, found=found)
+        else:
+            cancelling = _Cancelling(run_id, clock, ids)
+            if await _take(items, found, cancelling, clock=clock, ids=ids):
+                return Operated(outcome=cancelling.outcome, found=found)
     raise _busy(run_id)
 
 
@@ -134,10 +136,11 @@ async def _finish_the_end(items: Items, found: Found, *, clock: Clock, ids: Uniq
 
 
 class _Cancelling:
-    """Ends the run as cancelled."""
+    """Ends the run as cancelled; a workflow with compensations comes due now, for a worker to run these first."""
 
     def __init__(self, run_id: str, clock: Clock, ids: UniqueIds) -> None:
         self.run_id, self.clock, self.ids = run_id, clock, ids
+        self.outcome = DONE
 
     async def __call__(self, items: Items, mark: Mark, run: Run | None) -> None:
         now_ms = self.clock.now_ms()
@@ -148,9 +151,21 @@ class _Cancelling:
             await runs.convert(items, mark, ended, [], release=release, token=ended.generation)
             return
         model = items.run
+        if run.has_undo:
+            self.outcome = ASKED
+            await self._undo_first(items, mark, run)
+            return
         keep_seconds = ENDED_SECONDS if run.keep_seconds is None else int(run.keep_seconds)
         changes = [model.ended_ms.set(now_ms), model.ttl.set(ttl_seconds(now_ms, keep_seconds, run))]
         await ends.end(items, mark, run_partition(items.schema, self.run_id), changes, state=CANCELLED)
+
+    async def _undo_first(self, items: Items, mark: Mark, run: Run) -> None:
+        if run.cancelled:  # somebody has asked before
+            await marks.hand_back(items, mark, refund=0)
+            return
+        sort_key = mark_sort_key(self.clock.now_ms(), self.run_id, place=place_of(run.generation, int(run.rev) + 1))
+        changes = [items.run.cancelled.set(True)]
+        await runs.move(items, mark, run_partition(items.schema, self.run_id), changes, due_sort_key=sort_key)
 
 
 class _Moving:

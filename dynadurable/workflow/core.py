@@ -228,8 +228,11 @@ class Core:
 
     @property
     def is_replaying(self) -> bool:
-        """Whether the code has still to come to something that is recorded."""
-        return self.line.is_replaying
+        """Whether the code is where it has been before.
+
+        Before something that is recorded; and, if the last attempt parked or was handed back, before anything new.
+        """
+        return self.line.is_replaying or (self.execution.was_left_in_order and not self.stage.is_live)
 
     # --- inside -----------------------------------------------------------------------------------
 

@@ -51,6 +51,8 @@ class Execution:
         self.writer = Writer(items=self.items, mark=attempt.mark, run=attempt.run, tail=list(loaded.tail))
         self.journal_id = attempt.run.journal_id
         self.began_ms = int(attempt.run.due_ms or attempt.run.created_ms)
+        self.was_left_in_order = bool(loaded.records) and int(attempt.mark.attempt) == 1
+        """Whether the last attempt parked or was handed back, rather than failed or died."""
         self.mode = RUNNING
         self.rewind: Record | None = self.history.past(REWIND_IDENTITY).progress
         """That the workflow has failed for good, or was cancelled, and its compensations are due."""

@@ -54,6 +54,11 @@ class Reached(Work):
 class Stage(Protocol):
     """Where the strands of a workflow run: on threads, or on an event loop."""
 
+    @property
+    def is_live(self) -> bool:
+        """Whether all that is recorded has been replayed."""
+        ...
+
     def go_live(self) -> None:
         """Wait until all that is recorded has been replayed."""
 

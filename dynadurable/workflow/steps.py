@@ -146,8 +146,8 @@ class StepBody(Work):
                 box.append((None, error))
             ended.set()
 
-        threading.Thread(target=run, name=f"dynadurable-step-{self._name}", daemon=True).start()
         end = self._clock.monotonic() + self._timeout
+        threading.Thread(target=run, name=f"dynadurable-step-{self._name}", daemon=True).start()
         while not self._clock.wait(ended, end - self._clock.monotonic()):
             if self._clock.monotonic() >= end:
                 raise self._too_slow()

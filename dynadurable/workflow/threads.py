@@ -34,6 +34,10 @@ class ThreadStage:
         self._driver = driver
         self._make_context = make_context
 
+    @property
+    def is_live(self) -> bool:
+        return self.gate.is_open
+
     def go_live(self) -> None:
         if not self.gate.is_open:
             self.gate.go_through()
@@ -145,15 +149,14 @@ class ThreadBranches(Work):
     # --- ending -----------------------------------------------------------------------------------
 
     def _wait(self) -> None:
-        """Until a branch has ended, or a parked one may go on."""
+        """Until a branch has ended, or a parked one may go on. The gate goes on counting this thread, and no other."""
         with self.gate.changed:
             if not self._ended:
                 self.gate.rest()
                 self.gate.changed.wait_for(lambda: self._ended, timeout=self._patience())
-                if not self._ended:
-                    self.gate.resume()
+                self.gate.resume()
             ended, self._ended = self._ended, []
-            for _ in ended[1:]:
+            for _ in ended:
                 self.gate.rest()
         for index, value, error in ended:
             core = self._running.pop(index)

@@ -1,0 +1,184 @@
+"""Workflows on the memory store, worked off by processes without pollers; time passes only from one due mark to the next."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from dynadurable import App, JobContext, Queue, RunHandle
+from dynadurable.model.record import Record, unpack
+from dynadurable.storage import journal, marks, runs
+from dynadurable.storage.items import Run
+from dynadurable.testing.clock import ManualClock
+from dynadurable.testing.memory import MemoryStore
+from dynadurable.worker.attempt import Attempts
+from dynadurable.workflow.body import WorkflowRunner
+from dynadurable.workflow.kind_threads import ThreadKind
+from tests.integration.stepping import Died, Fault, FaultyClient
+
+TABLE = "shop"
+LEASE = timedelta(seconds=30)
+MAX_ROUNDS = 400
+
+Define = Callable[[App, "Rig"], None]
+
+
+class ThreadedClient(FaultyClient):
+    """A faulty client that branches may use side by side."""
+
+    def __init__(self, store: MemoryStore, fault: Fault | None) -> None:
+        super().__init__(store, fault)
+        self._one_at_a_time = threading.Lock()
+
+    def _write(self, name: str, method: Callable[..., Any], params: dict[str, Any]) -> Any:
+        with self._one_at_a_time:
+            return super()._write(name, method, params)
+
+
+class Process:
+    """An app, and a worker of it that does one thing after the other when it is told to."""
+
+    def __init__(self, rig: Rig, fault: Fault | None = None) -> None:
+        self.client = ThreadedClient(rig.store, fault)
+        self.app = App(TABLE, client=self.client, clock=rig.clock, queues=[Queue(name="default", shards=1)], build="v1")
+        rig.define(self.app, rig)
+        self._clock = rig.clock
+        self.engine = self.app.worker(concurrency=1, lease=LEASE).engine
+        self.engine.dice = lambda: 0.5
+        self._attempts = Attempts(self.engine, JobContext, WorkflowRunner(ThreadKind()))
+
+    def job(self, name: str) -> Any:
+        job = self.app.registry.get(name)
+        assert job is not None
+        return job
+
+    def work(self) -> list[str | None]:
+        """Work off what is due now, in due order; the events that the attempts ended with."""
+        events: list[str | None] = []
+        for _ in range(MAX_ROUNDS):
+            candidates = [one for one in self.marks() if self._is_claimable(one)]
+            if not candidates:
+                return events
+            events.append(self.engine.driver.run(self._attempts.of(candidates[0])))
+        raise AssertionError("there is no end to the work")
+
+    def marks(self) -> list[marks.Candidate]:
+        plan = marks.poll(self.app.items, queue="default", shard=0, limit=1000, until_ms=None)
+        return list(self.engine.driver.run(plan).candidates)
+
+    def close(self) -> None:
+        self.engine.keeper.stop()
+
+    def _is_claimable(self, one: marks.Candidate) -> bool:
+        now_ms = self._clock.now_ms()
+        return one.due_ms <= now_ms and (one.lease_until_ms is None or one.lease_until_ms < now_ms)
+
+
+@dataclass(kw_only=True)
+class Rig:
+    """One table, one clock, and what bodies have done: ``effects`` counts their calls by name."""
+
+    define: Define
+    store: MemoryStore = field(default_factory=lambda: MemoryStore(locked=True))
+    clock: ManualClock = field(default_factory=ManualClock)
+    effects: Counter[str] = field(default_factory=Counter)
+    notes: dict[str, Any] = field(default_factory=dict)
+    processes: list[Process] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._lock = threading.Lock()
+        self.outside = self.process()
+        self.outside.app.create_table()
+
+    def process(self, fault: Fault | None = None, *, define: Define | None = None) -> Process:
+        if define is not None:
+            self.define = define
+        made = Process(self, fault)
+        self.processes.append(made)
+        return made
+
+    def note(self, name: str) -> int:
+        """Count an effect; which one of that name it is, from 1."""
+        with self._lock:
+            self.effects[name] += 1
+            return self.effects[name]
+
+    def start(self, name: str, *args: Any, **kwargs: Any) -> RunHandle[Any]:
+        run = self.outside.app.enqueue(self.outside.job(name), *args, **kwargs)
+        self.notes["run_id"] = run.id
+        return run
+
+    def finish(self, process: Process | None = None, *, until: timedelta | None = None) -> None:
+        """Work until nothing is pending, or until so much time has passed; a process that dies has a successor."""
+        worker = process or self.process()
+        end_ms = None if until is None else self.clock.now_ms() + until // timedelta(milliseconds=1)
+        for _ in range(MAX_ROUNDS):
+            try:
+                worker.work()
+            except Died:
+                worker = self.process()
+                continue
+            next_ms = min((max(one.due_ms, (one.lease_until_ms or -1) + 1) for one in worker.marks()), default=None)
+            if next_ms is None or (end_ms is not None and next_ms > end_ms):
+                break
+            self.clock.advance(timedelta(milliseconds=max(1, next_ms - self.clock.now_ms())))
+        else:
+            raise AssertionError(f"there is no end to it: {worker.marks()}")
+        if end_ms is not None:
+            self.clock.advance(timedelta(milliseconds=end_ms - self.clock.now_ms()))
+
+    def close(self) -> None:
+        for process in self.processes:
+            process.close()
+
+    # --- what is in the table ---------------------------------------------------------------------
+
+    def run(self, run_id: str | None = None) -> Run:
+        found = self.outside.engine.driver.run(runs.read(self.outside.app.items, run_id or self.notes["run_id"]))
+        assert found is not None
+        return found
+
+    def result(self) -> Any:
+        return self.outside.app.run(self.notes["run_id"]).result()
+
+    def failure(self) -> Any:
+        """The last failure of the dead run."""
+        return self.outside.app.run(self.notes["run_id"]).info().failures[-1]
+
+    def records(self, run_id: str | None = None) -> Sequence[Record]:
+        run = self.run(run_id)
+        return list(self.outside.engine.driver.run(journal.load(self.outside.app.items, run)).records)
+
+    def told(self) -> list[str]:
+        """The journal as text: what each record is of, and its phase."""
+        return [f"{record.identity}: {('began', 'done', 'failed')[record.phase]}" for record in self.records()]
+
+    def rows(self, kind: str) -> list[dict[str, Any]]:
+        return [item for item in self.store.items(TABLE) if item["pk"]["S"].startswith(f"{kind}#")]
+
+    def tail(self) -> Sequence[Record]:
+        return unpack(self.run().tail)
+
+
+def stopped_everywhere(define: Define, start: Callable[[Rig], None], *, limit: int = 200) -> list[tuple[Fault | None, Rig]]:
+    """The scenario undisturbed, and once for each write and each kind of loss."""
+    calm = Rig(define=define)
+    start(calm)
+    process = calm.process()
+    calm.finish(process)
+    count = process.client.writes
+    assert 0 < count <= limit, count
+    found: list[tuple[Fault | None, Rig]] = [(None, calm)]
+    for nth in range(1, count + 1):
+        for applied in (False, True):
+            for dies in (False, True):
+                rig = Rig(define=define)
+                start(rig)
+                fault = Fault(nth=nth, applied=applied, dies=dies)
+                rig.finish(rig.process(fault))
+                found.append((fault, rig))
+    return found
