@@ -39,6 +39,7 @@ class Birth:
     keep_seconds: int | None = None
     build: str | None = None
     workflow: bool = False
+    slot_ms: int | None = None
     parent: str | None = None
     parent_journal: str | None = None
 
@@ -130,6 +131,7 @@ def _run(items: Items, birth: Birth, run_id: str) -> Run:
         unique_until_ms=birth.unique_until_ms,
         keep_seconds=birth.keep_seconds,
         created_ms=birth.now_ms,
+        slot_ms=birth.slot_ms,
         build=birth.build,
         workflow=True if birth.workflow else None,
         due_ms=birth.due_ms if birth.workflow and birth.due_ms > birth.now_ms else None,

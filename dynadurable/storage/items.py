@@ -93,6 +93,7 @@ class Run(Item):
     keep_seconds = NumberAttribute(attr_name="dd_keep", null=True)
     unique_until_ms = NumberAttribute(attr_name="dd_unique", null=True)
     created_ms = NumberAttribute(attr_name="dd_at")
+    slot_ms = NumberAttribute(attr_name="dd_slot", null=True)
     ended_ms = NumberAttribute(attr_name="dd_ended", null=True)
     dead_letter = UnicodeAttribute(attr_name="dd_dead", null=True)
     fingerprint = UnicodeAttribute(attr_name="dd_print", null=True)
@@ -157,6 +158,32 @@ class Lease(Item):
     since_ms = NumberAttribute(attr_name="dd_at", null=True)
 
 
+class ScheduleRecord(Item):
+    """A schedule; the sort key is its name. It is the truth, its mark a hint that it is due. See ``schedules.py``."""
+
+    definition = UnicodeAttribute(attr_name="dd_def")
+    input = BinaryAttribute(attr_name="dd_input", legacy_encoding=False)
+    digest = UnicodeAttribute(attr_name="dd_digest", null=True)
+    past = ListAttribute(attr_name="dd_past", of=UnicodeAttribute, null=True)
+    deployed_ms = NumberAttribute(attr_name="dd_at")
+    affirmed_ms = NumberAttribute(attr_name="dd_seen", null=True)
+    generation = UnicodeAttribute(attr_name="dd_gen")
+    rev = NumberAttribute(attr_name="dd_rev", default=0)
+    queue = UnicodeAttribute(attr_name="dd_queue")
+    shard = NumberAttribute(attr_name="dd_shard")
+    mark = UnicodeAttribute(attr_name="dd_mark", null=True)
+    next_ms = NumberAttribute(attr_name="dd_due", null=True)
+    last_done_ms = NumberAttribute(attr_name="dd_done")
+    owed = ListAttribute(attr_name="dd_owed", of=NumberAttribute, null=True)
+    queued_ms = NumberAttribute(attr_name="dd_waits", null=True)
+    slot_ms = NumberAttribute(attr_name="dd_slot", null=True)
+    run_id = UnicodeAttribute(attr_name="dd_run", null=True)
+    skipped = NumberAttribute(attr_name="dd_skipped", null=True)
+    paused_ms = NumberAttribute(attr_name="dd_paused", null=True)
+    deleted_ms = NumberAttribute(attr_name="dd_deleted", null=True)
+    ttl = NumberAttribute(null=True)
+
+
 class QueueSettings(Item):
     """Lies before the marks of a queue's first shard, so that every poll reads it for free."""
 
@@ -174,8 +201,10 @@ class WorkerRecord(Item):
     jobs_left_out = NumberAttribute(attr_name="dd_more", default=0)
     concurrency = NumberAttribute(attr_name="dd_slots", default=0)
     build = UnicodeAttribute(attr_name="dd_build", null=True)
+    schedules = ListAttribute(attr_name="dd_sched", of=UnicodeAttribute, null=True)
     started_ms = NumberAttribute(attr_name="dd_at")
     seen_ms = NumberAttribute(attr_name="dd_seen")
+    reports = BooleanAttribute(attr_name="dd_reports", null=True)
     ttl = NumberAttribute(null=True)
 
 
@@ -184,6 +213,15 @@ class Build(Item):
 
     first_ms = NumberAttribute(attr_name="dd_at")
     ttl = NumberAttribute(null=True)
+
+
+class Cleaning(Item):
+    """How far the cleaner has come: each segment's place, while a pass has not ended; and what it has done."""
+
+    began_ms = NumberAttribute(attr_name="dd_at")
+    ended_ms = NumberAttribute(attr_name="dd_ended", null=True)
+    places = UnicodeAttribute(attr_name="dd_places", null=True)
+    report = UnicodeAttribute(attr_name="dd_report", null=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -196,9 +234,11 @@ class Items:
     page: type[Page]
     dead_letter: type[DeadLetter]
     lease: type[Lease]
+    schedule: type[ScheduleRecord]
     queue_settings: type[QueueSettings]
     worker: type[WorkerRecord]
     build: type[Build]
+    cleaning: type[Cleaning]
 
 
 ModelType = TypeVar("ModelType", bound=Item)
@@ -214,9 +254,11 @@ def bind(schema: TableSchema) -> Items:
         page=_bound(Page, schema),
         dead_letter=_bound(DeadLetter, schema),
         lease=_bound(Lease, schema),
+        schedule=_bound(ScheduleRecord, schema),
         queue_settings=_bound(QueueSettings, schema),
         worker=_bound(WorkerRecord, schema),
         build=_bound(Build, schema),
+        cleaning=_bound(Cleaning, schema),
     )
 
 

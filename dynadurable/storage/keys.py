@@ -90,6 +90,11 @@ def run_partition(schema: TableSchema, run_id: str) -> str:
     return partition(schema, "run", run_id)
 
 
+def schedules_partition(schema: TableSchema) -> str:
+    """One for all schedules: each writes once a slot, and a list of them is a Query."""
+    return partition(schema, "schedule", "all")
+
+
 def lease_partition(schema: TableSchema, shard: int) -> str:
     return partition(schema, "lease", str(shard))
 
