@@ -7,7 +7,9 @@ from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from .cleaner import AioCleaner
 from .control.bulk import BulkPlans
+from .control.cleaning import DEFAULT_RATE, DEFAULT_READ_RATE, CleanSettings
 from .control.dead import DeadPlans
 from .control.dead_letters import AioDeadLetters
 from .control.leases import AioLeases, LeasePlans
@@ -46,7 +48,7 @@ class AioApp:
         self._run = app.loops.run
 
     async def enqueue(
-        self, job: Job[Params, Returned], *args: Params.args, **kwargs: Params.kwargs
+        self, job: Job[Params, Returned], /, *args: Params.args, **kwargs: Params.kwargs
     ) -> AioRunHandle[Returned]:
         """Accept a run of the job; see ``App.enqueue``. Cancelled, it may have been accepted all the same."""
         return AioRunHandle(self._app, await self._run(self._operations.enqueue(job, args, kwargs)))
@@ -56,7 +58,9 @@ class AioApp:
         run_ids = await self._run(BulkPlans(self._operations).enqueue(calls))
         return [AioRunHandle(self._app, run_id) for run_id in run_ids]
 
-    def transact_items(self, job: Job[Params, Returned], *args: Params.args, **kwargs: Params.kwargs) -> TransactItems:
+    def transact_items(
+        self, job: Job[Params, Returned], /, *args: Params.args, **kwargs: Params.kwargs
+    ) -> TransactItems:
         """Elements for your own ``transact_write_items``; see ``App.transact_items``. Nothing is sent: do not await it.
 
         >>> await client.transact_write_items(
@@ -66,7 +70,7 @@ class AioApp:
         return self._app.transact_items(job, *args, **kwargs)
 
     def transact_models(
-        self, job: Job[Params, Returned], *args: Params.args, **kwargs: Params.kwargs
+        self, job: Job[Params, Returned], /, *args: Params.args, **kwargs: Params.kwargs
     ) -> TransactModels:
         """The same for PynamoDB; see ``App.transact_models``. Nothing is sent: do not await it."""
         return self._app.transact_models(job, *args, **kwargs)
@@ -158,6 +162,12 @@ class AioApp:
     async def create_table(self) -> bool:
         """Create the table for development; see ``App.create_table``."""
         return await self._run(self._operations.create_table())
+
+    def cleaner(
+        self, *, rate: float = DEFAULT_RATE, read_rate: float = DEFAULT_READ_RATE, dry_run: bool = False
+    ) -> AioCleaner:
+        """The cleaner of the table; see ``App.cleaner``. Nothing is sent: do not await it, but its ``run``."""
+        return AioCleaner(self._app, CleanSettings(rate=rate, read_rate=read_rate, dry_run=dry_run))
 
     async def check_table(self) -> None:
         """Whether the table is there, has the right keys, and may be read; see ``App.check_table``."""

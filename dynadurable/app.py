@@ -10,8 +10,10 @@ from functools import cached_property
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from .aio import AioApp
+from .cleaner import Cleaner
 from .clock import Clock, SystemClock
 from .control.bulk import BulkPlans
+from .control.cleaning import DEFAULT_RATE, DEFAULT_READ_RATE, CleanSettings
 from .control.dead import DeadPlans
 from .control.dead_letters import DeadLetters
 from .control.leases import LeasePlans, Leases
@@ -172,7 +174,9 @@ class App(WorkflowDefinitions):
 
     # --- enqueue ----------------------------------------------------------------------------------
 
-    def enqueue(self, job: Job[Params, Returned], *args: Params.args, **kwargs: Params.kwargs) -> RunHandle[Returned]:
+    def enqueue(
+        self, job: Job[Params, Returned], /, *args: Params.args, **kwargs: Params.kwargs
+    ) -> RunHandle[Returned]:
         """Accept a run of the job: once this returns, it survives any crash.
 
         >>> app.enqueue(fan_out, molt_id="m1")  # doctest: +SKIP
@@ -200,7 +204,9 @@ class App(WorkflowDefinitions):
         """
         return [RunHandle(self, run_id) for run_id in self.driver.run(BulkPlans(self.operations).enqueue(calls))]
 
-    def transact_items(self, job: Job[Params, Returned], *args: Params.args, **kwargs: Params.kwargs) -> TransactItems:
+    def transact_items(
+        self, job: Job[Params, Returned], /, *args: Params.args, **kwargs: Params.kwargs
+    ) -> TransactItems:
         """Elements for your own ``transact_write_items``: the run is accepted if and only if your transaction commits.
 
         >>> client.transact_write_items(
@@ -210,7 +216,7 @@ class App(WorkflowDefinitions):
         return TransactItems(*self.operations.transact_items(job, args, kwargs))
 
     def transact_models(
-        self, job: Job[Params, Returned], *args: Params.args, **kwargs: Params.kwargs
+        self, job: Job[Params, Returned], /, *args: Params.args, **kwargs: Params.kwargs
     ) -> TransactModels:
         """The same for PynamoDB: pairs of a model and its condition.
 
@@ -350,6 +356,21 @@ class App(WorkflowDefinitions):
             TableSchemaError: it exists with other keys.
         """
         return self.driver.run(self.operations.create_table())
+
+    def cleaner(
+        self, *, rate: float = DEFAULT_RATE, read_rate: float = DEFAULT_READ_RATE, dry_run: bool = False
+    ) -> Cleaner:
+        """The cleaner of the table: removes what has expired, and what crashes have left. Nothing is sent yet.
+
+        At most ``rate`` write units and ``read_rate`` read units are spent per second. ``dry_run`` only counts.
+
+        >>> print(app.cleaner().estimate())  # doctest: +SKIP
+        >>> app.cleaner(rate=50).run()  # doctest: +SKIP
+
+        Raises:
+            ConfigurationError: a rate that cannot be kept.
+        """
+        return Cleaner(self, CleanSettings(rate=rate, read_rate=read_rate, dry_run=dry_run))
 
     def check_table(self) -> None:
         """Whether the table is there, has the right keys, and may be read.

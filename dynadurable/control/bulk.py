@@ -73,7 +73,7 @@ class BulkPlans:
         if self._elapsed_ms(sent) > runs.GRACE_MS // 2:  # their marks may have been condemned as abandoned meanwhile
             for (_, born), is_stored in zip(batch, stored, strict=True):
                 if is_stored and born.run is not None:
-                    await runs.vouch(self._items, born.run)
+                    await runs.vouch_late(self._items, born.run, born.page)
         return stored
 
     async def _start_keyed(self, one: New) -> list[bool]:

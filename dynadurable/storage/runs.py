@@ -96,7 +96,7 @@ async def start(
         if stands is None or stands.generation != run.generation:
             return await _join_instead(items, stands, run, mark, run_id=run_id)
     if elapsed_ms() > GRACE_MS // 2:
-        await vouch(items, run)  # our mark may have been condemned as abandoned meanwhile
+        await vouch_late(items, run, page)
     return Started(run_id=run_id, created=True)
 
 
@@ -155,6 +155,13 @@ async def vouch(items: Items, run: Run) -> None:
         model.vouched.add(1),
     ]
     await requests.upsert(model, mark.pk, mark.sk, actions)
+
+
+async def vouch_late(items: Items, run: Run, page: Page | None) -> None:
+    """A start took so long that what it put first may have been condemned as abandoned: make sure that it is there."""
+    if page is not None:
+        await requests.put(page)
+    await vouch(items, run)
 
 
 def pointer_to(items: Items, run: Run) -> Mark:

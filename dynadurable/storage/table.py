@@ -78,6 +78,25 @@ async def switch_ttl_on(items: Items) -> bool:
     return True
 
 
+async def has_native_ttl(items: Items) -> bool:
+    """Whether DynamoDB itself deletes what has expired by our attribute. False where that cannot be found out."""
+    if items.schema.ttl is None:
+        return False
+    found = await describe_ttl(items)
+    return found is not None and found == items.schema.ttl
+
+
+async def describe_ttl(items: Items) -> str | None:
+    """The attribute that the table's own TTL watches; ``None`` if it is off, or cannot be asked for."""
+    try:
+        reply = await Call(operation="DescribeTimeToLive", params={"TableName": items.schema.table})
+    except (PermissionMissingError, RequestRefusedError):  # or an emulator without it
+        return None
+    told = reply.get("TimeToLiveDescription", {})
+    on = told.get("TimeToLiveStatus") in {"ENABLED", "ENABLING"}
+    return str(told.get("AttributeName")) if on else None
+
+
 async def describe(items: Items) -> Response:
     reply: Response = await Call(operation="DescribeTable", params={"TableName": items.schema.table})
     return reply

@@ -16,8 +16,8 @@ KEPT_SECONDS = 900
 BUILD_KEPT_SECONDS = 366 * 86_400
 MAX_JOBS = 200
 MAX_PAGES = 20
-_WORKER_PREFIX = "worker#"
-_BUILD_PREFIX = "build#"
+WORKER_PREFIX = "worker#"
+BUILD_PREFIX = "build#"
 
 
 def record(
@@ -31,11 +31,12 @@ def record(
     build: str | None,
     started_ms: int,
     now_ms: int,
+    reports: bool = False,
 ) -> WorkerRecord:
     """The record of one worker process. ``unique`` tells it from another, or an earlier one, of the same name."""
     made: WorkerRecord = items.worker(
         pk=workers_partition(items.schema),
-        sk=f"{_WORKER_PREFIX}{escape(name)}#{unique}",
+        sk=f"{WORKER_PREFIX}{escape(name)}#{unique}",
         name=name,
         queues=list(queues),
         jobs=list(jobs)[:MAX_JOBS],
@@ -44,6 +45,7 @@ def record(
         build=build,
         started_ms=started_ms,
         seen_ms=now_ms,
+        reports=reports or None,
         ttl=now_ms // 1000 + KEPT_SECONDS,
     )
     return made
@@ -67,21 +69,21 @@ async def note_build(items: Items, build: str, *, now_ms: int) -> None:
         model.first_ms.set(model.first_ms | now_ms),
         model.ttl.set(now_ms // 1000 + BUILD_KEPT_SECONDS),
     ]
-    await requests.upsert(model, workers_partition(items.schema), _BUILD_PREFIX + escape(build), actions)
+    await requests.upsert(model, workers_partition(items.schema), BUILD_PREFIX + escape(build), actions)
 
 
 async def live(items: Items, *, now_ms: int) -> list[WorkerRecord]:
     """The workers that were seen within the last three minutes, by name."""
-    found = [items.worker.from_raw_data(dict(raw)) for raw in await _records(items, items.worker, _WORKER_PREFIX)]
+    found = [items.worker.from_raw_data(dict(raw)) for raw in await _records(items, items.worker, WORKER_PREFIX)]
     return [worker for worker in found if int(worker.seen_ms) >= now_ms - LIVE_MS]
 
 
 async def builds(items: Items) -> dict[str, int]:
     """When each build that is remembered was first started, in milliseconds since 1970."""
     found = {}
-    for raw in await _records(items, items.build, _BUILD_PREFIX):
+    for raw in await _records(items, items.build, BUILD_PREFIX):
         build = items.build.from_raw_data(dict(raw))
-        found[unescape(build.sk.removeprefix(_BUILD_PREFIX))] = int(build.first_ms)
+        found[unescape(build.sk.removeprefix(BUILD_PREFIX))] = int(build.first_ms)
     return found
 
 

@@ -24,7 +24,7 @@ ALONE = {
 }
 # Nothing is sent, so there is nothing to await.
 AT_ONCE: defaultdict[str, set[str]] = defaultdict(set)
-AT_ONCE["AioApp"] = {"transact_items", "transact_models", "run", "worker", "lease"}
+AT_ONCE["AioApp"] = {"transact_items", "transact_models", "run", "worker", "lease", "cleaner"}
 AT_ONCE["AioWorker"] = {"wake"}
 # Of a worker only what users call; lanes and the app call the rest.
 OF_WORKERS = {"run", "drain", "start", "stop", "wake"}
