@@ -17,6 +17,8 @@ DynadurableError
 ├── EnqueueIncompleteError        some runs of a bulk enqueue were not stored
 ├── LeaseLostError                somebody else holds the lease now; this holder writes nothing more
 │   └── LeaseBusyError            the lease is held by another owner
+├── ScheduleUnknownError          there is no schedule of that name
+├── ScheduleExistsError           there is a schedule of that name already
 ├── BodyCancelledError            an async body was cancelled, but not by its worker
 ├── RunError                      what asking for a run's result may say
 │   ├── RunUnknownError           no such run, or it ended without keeping a result
@@ -210,6 +212,25 @@ class LeaseLostError(DynadurableError):
 
 class LeaseBusyError(LeaseLostError):
     """The lease is held by another owner."""
+
+
+# --- schedules ------------------------------------------------------------------------------------
+
+
+class ScheduleUnknownError(DynadurableError):
+    """There is no schedule of that name, or it was deleted."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no schedule {name!r}; app.schedules.list() tells which there are")
+        self.name = name
+
+
+class ScheduleExistsError(DynadurableError):
+    """There is a schedule of that name already; nothing was changed."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is a schedule {name!r} already; change it with app.schedules.change()")
+        self.name = name
 
 
 # --- asking for a run -----------------------------------------------------------------------------
