@@ -136,6 +136,7 @@ class AioApp:
         name: str | None = None,
         hook: Hook | None = None,
         poll: tuple[timedelta, timedelta] = DEFAULT_POLL,
+        metrics: bool | None = None,
     ) -> AioWorker:
         """A worker inside the running event loop; see ``App.worker`` for its settings.
 
@@ -156,6 +157,7 @@ class AioApp:
             name=name,
             hook=hook,
             poll=poll,
+            metrics=metrics,
         )
         return AioWorker(*self._operations.hire(queues, settings, self._app.driver, self._app.loops))
 

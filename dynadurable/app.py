@@ -324,6 +324,7 @@ class App(WorkflowDefinitions):
         name: str | None = None,
         hook: Hook | None = None,
         poll: tuple[timedelta, timedelta] = DEFAULT_POLL,
+        metrics: bool | None = None,
     ) -> Worker:
         """A worker for these queues (default: the queues of all jobs defined so far), in order of priority.
 
@@ -331,7 +332,8 @@ class App(WorkflowDefinitions):
         on an event loop in a thread of its own. ``lease``: how soon after a crash others take over; it is renewed
         while a body runs. ``grace``: how long bodies may go on after a stop. ``poll``: shortest and longest time
         between two looks.
-        ``hook(event, job, run_id)`` is told of each event, see ``EVENTS``.
+        ``hook(event, job, run_id)`` is told of each event, see ``EVENTS``. ``metrics``: print the figures of its queues
+        once a minute, as log lines that CloudWatch turns into metrics; ``None``: if ``DYNADURABLE_METRICS`` is ``emf``.
 
         Raises:
             ConfigurationError: no queue to serve, or settings that cannot be used.
@@ -344,6 +346,7 @@ class App(WorkflowDefinitions):
             name=name,
             hook=hook,
             poll=poll,
+            metrics=metrics,
         )
         return self.operations.hire(queues, settings, self.driver, self.loops)[0]
 

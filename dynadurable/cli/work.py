@@ -58,6 +58,11 @@ def _worker_options(command: Any) -> Any:
             show_default="25s",
             help="How long bodies may go on once it is to stop.",
         ),
+        click.option(
+            "--metrics",
+            is_flag=True,
+            help="Print the queues' figures once a minute, in CloudWatch's format. [env: DYNADURABLE_METRICS=emf]",
+        ),
         click.option("--name", help="What others see as its name. [default: host and process id]"),
         click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True),
     ]
@@ -75,7 +80,8 @@ def _worker_of(target: str, queues: tuple[str, ...], log_level: str, options: di
     app = load_app(target)
     if not queues and not list(app.registry.jobs()):
         raise ConfigurationError(f"{target} defines no job; import the modules that do where the app is made")
-    return app, app.worker(queues=list(queues) or None, **options)
+    metrics = options.pop("metrics") or None  # without the option it is for the environment to say
+    return app, app.worker(queues=list(queues) or None, metrics=metrics, **options)
 
 
 @click.command(epilog=WORKER_EXAMPLES, short_help="Work until SIGTERM or Ctrl-C.")

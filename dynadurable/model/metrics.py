@@ -4,7 +4,8 @@ The line follows CloudWatch's embedded metric format: written to standard output
 whose output goes to CloudWatch Logs, it becomes metrics without any further request, permission or agent. Each line
 must be a log event of its own: nothing before it, nothing after it.
 
-Workers report gauges that all of them see alike, so read them with the statistic *Maximum*, never *Sum*.
+Of the workers of a queue the first two report, once a minute, gauges that both see alike. So read them with the
+statistic *Maximum*, never *Sum*.
 """
 
 from __future__ import annotations
@@ -27,6 +28,11 @@ WORKERS = "Workers"
 """Workers that serve the queue and have shown a sign of life lately."""
 
 UNITS = {BACKLOG: "Count", OLDEST_DUE_SECONDS: "Seconds", DEAD_LETTERS: "Count", WORKERS: "Count"}
+
+MAX_BACKLOG = 10_000
+"""A backlog is counted up to this, over all shards of a queue; a larger one is reported as that many."""
+MAX_DEAD_LETTERS = 1_000
+"""Likewise."""
 
 MAX_DIMENSION_CHARACTERS = 1024
 

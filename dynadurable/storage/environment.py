@@ -22,6 +22,10 @@ APP = "DYNADURABLE_APP"
 HEARTBEAT_FILE = "DYNADURABLE_HEARTBEAT_FILE"
 """A worker touches this file whenever its loop goes round, at least every 20 s: it shows a health check who hangs."""
 
+METRICS = "DYNADURABLE_METRICS"
+"""``emf``: workers print the figures of their queues once a minute, in CloudWatch's embedded metric format."""
+EMF = "emf"
+
 
 def to_environment(schema: TableSchema) -> dict[str, str]:
     """The variables that describe this table; what has its usual name is left out.
@@ -61,3 +65,18 @@ def from_environment(environ: Mapping[str, str]) -> TableSchema:
         ttl=usual.ttl if ttl is None else ttl or None,
         prefix=environ.get(PREFIX, usual.prefix),
     )
+
+
+def wants_metrics(environ: Mapping[str, str]) -> bool:
+    """Whether workers are to print metrics.
+
+    Raises:
+        ConfigurationError: ``DYNADURABLE_METRICS`` has another value than ``emf``, or nothing.
+
+    >>> wants_metrics({"DYNADURABLE_METRICS": "emf"}), wants_metrics({})
+    (True, False)
+    """
+    value = environ.get(METRICS, "")
+    if value not in ("", EMF):
+        raise ConfigurationError(f"{METRICS} is {EMF!r} or empty, not {value!r}")
+    return value == EMF

@@ -169,6 +169,7 @@ class ScheduleRecord(Item):
     affirmed_ms = NumberAttribute(attr_name="dd_seen", null=True)
     generation = UnicodeAttribute(attr_name="dd_gen")
     rev = NumberAttribute(attr_name="dd_rev", default=0)
+    token = UnicodeAttribute(attr_name="dd_token", null=True)
     queue = UnicodeAttribute(attr_name="dd_queue")
     shard = NumberAttribute(attr_name="dd_shard")
     mark = UnicodeAttribute(attr_name="dd_mark", null=True)

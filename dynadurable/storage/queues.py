@@ -72,7 +72,7 @@ async def counts(items: Items, queue: str, *, now_ms: int, limit: int) -> Counts
     """How much lies in the queue; at most ``limit`` marks and ``limit`` dead letters of each shard are looked at."""
     shards = range(MAX_SHARDS)
     of_marks = [_count_marks(items, queue, shard, now_ms=now_ms, limit=limit) for shard in shards]
-    of_dead = [_count_dead(items, queue, shard, limit=limit) for shard in shards]
+    of_dead = [_dead_counts(items, queue, shard, now_ms=now_ms, limit=limit) for shard in shards]
     parts: list[Counts] = raised(await Several([*of_marks, *of_dead], limit=PARALLEL))
     oldest = [part.oldest_due_ms for part in parts if part.oldest_due_ms is not None]
     return Counts(
@@ -147,14 +147,23 @@ async def _count_marks(items: Items, queue: str, shard: int, *, now_ms: int, lim
             )
 
 
-async def _count_dead(items: Items, queue: str, shard: int, *, limit: int) -> Counts:
+async def _dead_counts(items: Items, queue: str, shard: int, *, now_ms: int, limit: int) -> Counts:
+    dead, more = await count_dead(items, queue, shard, now_ms=now_ms, limit=limit)
+    return Counts(waiting=0, in_flight=0, delayed=0, dead=dead, oldest_due_ms=None, more=more)
+
+
+async def count_dead(items: Items, queue: str, shard: int, *, now_ms: int, limit: int) -> tuple[int, bool]:
+    """How many dead letters there are, and whether there may be more: about ``limit`` are looked at."""
     model = items.dead_letter
     key = model.pk == dead_partition(items.schema, queue, shard)
-    dead, start = 0, None
+    fresh = model.ttl.does_not_exist() | (model.ttl > now_ms // 1000)  # an expired one may lie there for days
+    dead, seen = 0, 0
+    start: Mapping[str, Any] | None = None
     while True:
-        reply = await requests.query(model, key, limit=PAGE_ITEMS, start=start, count_only=True)
+        size = min(PAGE_ITEMS, limit - seen)
+        reply = await requests.query(model, key, limit=size, start=start, count_only=True, where=fresh)
         dead += int(reply.get("Count", 0))
+        seen += int(reply.get("ScannedCount", size))
         start = reply.get("LastEvaluatedKey")
-        if start is None or dead >= limit:
-            more = start is not None
-            return Counts(waiting=0, in_flight=0, delayed=0, dead=dead, oldest_due_ms=None, more=more)
+        if start is None or seen >= limit:
+            return dead, start is not None

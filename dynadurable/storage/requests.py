@@ -58,8 +58,12 @@ def query(
     fields: Sequence[str] = (),
     backwards: bool = False,
     count_only: bool = False,
+    where: Condition | None = None,
 ) -> Call:
-    """Query: one page of at most ``limit`` items; ``fields`` are attribute names as stored."""
+    """Query: one page of at most ``limit`` items, of which those are shown that meet ``where``.
+
+    ``fields`` are attribute names as stored.
+    """
     names: dict[str, str] = {}
     values: dict[str, Any] = {}
     params: dict[str, Any] = {
@@ -69,6 +73,8 @@ def query(
         "ConsistentRead": consistent,
         "ScanIndexForward": not backwards,
     }
+    if where is not None:
+        params["FilterExpression"] = where.serialize(names, values)
     if fields:
         params["ProjectionExpression"] = ", ".join(_placeholder(names, field) for field in fields)
     if count_only:

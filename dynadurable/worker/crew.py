@@ -14,6 +14,7 @@ from ..drivers.loops import LoopDrivers
 from ..errors import ConfigurationError
 from ..model.queue import Queue
 from ..model.registry import Registry
+from ..storage.environment import wants_metrics
 from ..storage.items import Items
 from ..workflow.body import WorkflowRunner
 from ..workflow.kind_threads import ThreadKind
@@ -26,6 +27,7 @@ from .lane import ThreadLane
 from .loop_lane import LoopLane
 from .poller import MAX_INTERVAL, MIN_INTERVAL, Poller
 from .registrar import Registrar
+from .reporter import Reporter, to_stdout
 from .worker import Worker
 
 MIN_LEASE = timedelta(seconds=1)
@@ -45,6 +47,7 @@ class WorkerSettings:
     name: str | None = None
     hook: Hook | None = None
     poll: tuple[timedelta, timedelta] = DEFAULT_POLL
+    metrics: bool | None = None
 
     def __post_init__(self) -> None:
         if self.lease < MIN_LEASE:
@@ -108,12 +111,15 @@ def make_worker(parts: Parts, queues: Sequence[Queue], settings: WorkerSettings)
         )
         return threads, loop_lanes[0]
 
+    reports = wants_metrics(os.environ) if settings.metrics is None else settings.metrics
     registrar = Registrar(
         engine,
         [queue.name for queue in queues],
         concurrency=settings.concurrency,
         async_concurrency=settings.async_concurrency,
+        reports=reports,
     )
-    worker = Worker(engine, poller, lanes, registrar, grace=settings.grace)
+    reporter = Reporter(engine, queues, poller, registrar, write=to_stdout if reports else None)
+    worker = Worker(engine, poller, lanes, registrar, reporter, grace=settings.grace)
     engine.look_again = worker.wake
     return worker, loop_lanes[0]

@@ -104,6 +104,10 @@ class Poller:
         """Whether the last poll stopped before the end of what is due in some shard, and found nothing until there."""
         return any(shard.resume is not None for shards in self._shards.values() for shard in shards)
 
+    def shards_of(self, queue: str) -> list[int]:
+        """Which shards of that queue are looked at: as many as were declared, and those beyond that hold marks."""
+        return [shard.number for shard in self._shards[queue]]
+
     def serves(self, queue: str) -> bool:
         """Whether this worker looks at that queue, and it is not paused as far as is known."""
         return queue in self._shards and queue not in self.paused

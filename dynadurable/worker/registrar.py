@@ -7,45 +7,46 @@ worker that cannot say it works all the same.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Sequence
 
 from ..errors import DynadurableError
 from ..model.excerpt import excerpt
 from ..storage import workers
 from ..storage.items import WorkerRecord
+from .chore import STOP_SECONDS, Chore
 from .engine import Engine
 
 log = logging.getLogger("dynadurable.worker")
 
 BEAT_SECONDS = workers.BEAT_MS / 1000
-STOP_SECONDS = 3.0
 MAX_BUILD_BYTES = 128
 
 
 class Registrar:
-    """The record of one worker, kept on a small thread of its own."""
+    """The record of one worker, kept on a small thread of its own. ``reports``: it tells of its queues' figures too."""
 
-    def __init__(self, engine: Engine, queues: Sequence[str], *, concurrency: int, async_concurrency: int) -> None:
+    def __init__(
+        self, engine: Engine, queues: Sequence[str], *, concurrency: int, async_concurrency: int, reports: bool = False
+    ) -> None:
         self._engine = engine
         self._queues = queues
         self._slots = {False: concurrency, True: async_concurrency}
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._reports = reports
         self._record: WorkerRecord | None = None
-        self._warned = False
+        self._chore = Chore("registrar", self.beat, every_seconds=BEAT_SECONDS, what="say that it is alive")
+
+    @property
+    def sort_key(self) -> str | None:
+        """Where the record lies, as soon as there is one."""
+        return None if self._record is None else str(self._record.sk)
 
     def start(self, *, after_seconds: float) -> None:
         """Begin to say so after a while."""
-        loop = threading.Thread(target=self._loop, args=(after_seconds,), name="dynadurable-registrar", daemon=True)
-        self._thread = loop
-        self._thread.start()
+        self._chore.start(after_seconds=after_seconds)
 
     def stop(self) -> None:
         """The worker stops: take the record back, if there is one. A crash leaves it, and it goes out of date."""
-        self._stopping.set()
-        if self._thread is not None:
-            self._thread.join(timeout=STOP_SECONDS)
+        self._chore.stop()
         record, self._record = self._record, None
         if record is None:
             return
@@ -71,23 +72,9 @@ class Registrar:
             build=None if engine.build is None else excerpt(engine.build, MAX_BUILD_BYTES),
             started_ms=started_ms,
             now_ms=now_ms,
+            reports=self._reports,
         )
         engine.driver.run(workers.beat(record))
         self._record = record
         if first and record.build:
             engine.driver.run(workers.note_build(engine.items, record.build, now_ms=now_ms))
-
-    def _loop(self, wait: float) -> None:
-        while not self._stopping.wait(wait):
-            wait = BEAT_SECONDS
-            try:
-                self.beat()
-            except DynadurableError as error:
-                self._complain(error)
-            except Exception:
-                log.exception("saying that this worker is alive met a defect, trying again")
-
-    def _complain(self, error: DynadurableError) -> None:
-        if not self._warned:
-            log.warning("this worker cannot say that it is alive, and works all the same: %s", error)
-        self._warned = True

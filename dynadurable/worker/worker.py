@@ -20,6 +20,7 @@ from .held import LOST
 from .lane import Lane
 from .poller import Poller
 from .registrar import Registrar
+from .reporter import Reporter
 from .signals import Flag, stop_on_signals
 
 log = logging.getLogger("dynadurable.worker")
@@ -30,6 +31,8 @@ SIGNAL_WAIT_SECONDS = 0.2
 CANCEL_SECONDS = 5.0
 REGISTER_SECONDS = 5.0
 REGISTER_DRAIN_SECONDS = 15.0  # most drains find little to do and are over before that: then they need no record
+REPORT_SECONDS = 10.0
+REPORT_DRAIN_SECONDS = 60.0  # and once at its end
 EXIT_OK = 0
 EXIT_ABANDONED = 2
 
@@ -54,12 +57,14 @@ class Worker:
         poller: Poller,
         lanes: Callable[[Worker], Sequence[Lane]],
         registrar: Registrar,
+        reporter: Reporter,
         *,
         grace: timedelta,
     ) -> None:
         self._engine = engine
         self._poller = poller
         self._registrar = registrar
+        self._reporter = reporter
         self._grace = grace.total_seconds()
         self._nudge = threading.Event()
         self._lanes = list(lanes(self))
@@ -115,6 +120,7 @@ class Worker:
         """
         self._begin()
         self._registrar.start(after_seconds=REGISTER_SECONDS)
+        self._reporter.start(after_seconds=REPORT_SECONDS)
         self._thread = threading.Thread(target=self._loop, name="dynadurable-dispatch", daemon=True)
         self._thread.start()
 
@@ -144,6 +150,7 @@ class Worker:
         """``drain`` without its signals."""
         self._begin()
         self._registrar.start(after_seconds=REGISTER_DRAIN_SECONDS)
+        self._reporter.start(after_seconds=REPORT_DRAIN_SECONDS)
         clock = self._engine.clock
         give_up_at = None if timeout is None else clock.monotonic() + timeout.total_seconds()
         try:
@@ -155,6 +162,7 @@ class Worker:
                 self._sleep(0.0 if self._is_idle() else min(wait, SIGNAL_WAIT_SECONDS))
         finally:
             report = self.stop(hurry=hurry)
+        self._reporter.report_at_end()
         if self.exit_code(report):
             log.warning("%d bodies would not end and were handed back: %s", len(report.abandoned), report.abandoned)
         due_ms = self._poller.next_due_ms
@@ -206,6 +214,11 @@ class Worker:
     def registrar(self) -> Registrar:
         """What says that the worker is alive."""
         return self._registrar
+
+    @property
+    def reporter(self) -> Reporter:
+        """What reports the figures of its queues, if anybody wants them."""
+        return self._reporter
 
     # --- told by lanes, in their threads ----------------------------------------------------------
 
@@ -314,6 +327,7 @@ class Worker:
             lane.close(abandon=not self._is_idle())
         abandoned = self._abandon()
         self._engine.keeper.stop()
+        self._reporter.stop()
         self._registrar.stop()
         return StopReport(abandoned=abandoned)
 
