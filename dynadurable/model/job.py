@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Generic, ParamSpec, Self, TypeVar
 
 from ..errors import ConfigurationError, InputRefusedError, PayloadUnreadableError
 from . import codec, instant
+from .context_parameter import is_annotated_as, takes_a_context
 from .retry import Retry
 
 Params = ParamSpec("Params")
@@ -59,9 +61,11 @@ class Job(Generic[Params, Returned]):
     keep_result: timedelta | None = None
     keep_failed: timedelta | None = None
     is_workflow: bool = False
+    mutable_defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Defaults that a body could change, as they were at first: each start gets copies."""
     options: Options = NO_OPTIONS
 
-    def __call__(self, *args: Params.args, **kwargs: Params.kwargs) -> Returned:
+    def __call__(self, /, *args: Params.args, **kwargs: Params.kwargs) -> Returned:
         """Run the function here and now, for instance in a unit test."""
         if self.takes_context:
             raise ConfigurationError(
@@ -99,7 +103,7 @@ class Job(Generic[Params, Returned]):
         options = Options(key=key, unique_for=unique_for, delay=delay, at=at, queue=queue)
         return replace(self, options=options)
 
-    def call(self, *args: Params.args, **kwargs: Params.kwargs) -> JobCall[Returned]:
+    def call(self, /, *args: Params.args, **kwargs: Params.kwargs) -> JobCall[Returned]:
         """A call to be enqueued together with others; see ``App.enqueue_many``. Nothing is sent.
 
         >>> app.enqueue_many(fan_out.using(key=molt).call(molt_id=molt) for molt in molts)  # doctest: +SKIP
@@ -144,6 +148,10 @@ class Job(Generic[Params, Returned]):
             raise PayloadUnreadableError(
                 f"{self.name}{self.signature} has no parameter {', '.join(sorted(unknown))}", raw=data
             )
+        missing = self.mutable_defaults.keys() - given.keys()
+        if missing:
+            bound.apply_defaults()
+            bound.arguments.update({name: copy.deepcopy(self.mutable_defaults[name]) for name in missing})
         return bound
 
     def _is_default(self, name: str, value: object) -> bool:
@@ -151,7 +159,7 @@ class Job(Generic[Params, Returned]):
         if parameter is None or parameter.default is _MISSING:
             return False
         try:
-            return codec.encode(parameter.default) == codec.encode(value)
+            return codec.encode(self.mutable_defaults.get(name, parameter.default)) == codec.encode(value)
         except InputRefusedError:  # a default that cannot be stored was not given by the caller
             return False
 
@@ -173,7 +181,7 @@ class AsyncJob(Job[Params, Returned]):
     """A durable ``async def``: await it to run it here and now, give it to ``app.enqueue`` to run it durably."""
 
     def __call__(  # type: ignore[override]  # what differs between the two is exactly this
-        self, *args: Params.args, **kwargs: Params.kwargs
+        self, /, *args: Params.args, **kwargs: Params.kwargs
     ) -> Coroutine[Any, Any, Returned]:
         """Run the function here and now, for instance in a unit test."""
         return super(AsyncJob, self).__call__(*args, **kwargs)  # type: ignore[return-value]
@@ -196,21 +204,16 @@ def define(
     Raises:
         ConfigurationError: not a function, or options that cannot be used.
     """
-    if isinstance(function, (staticmethod, classmethod)) or not callable(function):
-        raise ConfigurationError(f"a job must be a plain function, not {function!r}")
-    if not hasattr(function, "__qualname__"):
-        raise ConfigurationError(f"a job must be a function with a name, not {function!r}: wrap it in a `def`")
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise ConfigurationError(f"{function.__qualname__} is a generator: a job must be a function that returns")
+    _check_function(function, name)
     for what, keep in (("keep_result", keep_result), ("keep_failed", keep_failed)):
         if keep is not None:
             instant.clamp_delay(keep, what, error=ConfigurationError)
     signature = inspect.signature(function, eval_str=False)
     is_async = inspect.iscoroutinefunction(function)
-    if _is_annotated(signature) and _takes_context(signature, wrong_contexts):
+    if is_annotated_as(function, signature, wrong_contexts):
         kind, right = ("an `async def`" if is_async else "no `async def`"), context_types[-1].__name__
         raise ConfigurationError(f"{function.__qualname__} is {kind}: its first parameter must be a {right}")
-    takes_context = is_workflow or _takes_context(signature, context_types)
+    takes_context = is_workflow or takes_a_context(function, signature, context_types)
     if takes_context:
         signature = _without_first(function, signature)
     kind_of_job = AsyncJob if is_async else Job
@@ -225,23 +228,28 @@ def define(
         keep_result=keep_result,
         keep_failed=keep_failed,
         is_workflow=is_workflow,
+        mutable_defaults=_mutable_defaults(signature),
     )
 
 
-def _takes_context(signature: inspect.Signature, types: tuple[type, ...]) -> bool:
-    first = next(iter(signature.parameters.values()), None)
-    if first is None or first.kind not in (first.POSITIONAL_ONLY, first.POSITIONAL_OR_KEYWORD):
-        return False
-    annotation = first.annotation
-    if isinstance(annotation, str):  # `from __future__ import annotations`: the name is enough
-        return annotation.rpartition(".")[2] in {kind.__name__ for kind in types}
-    if annotation is _MISSING:
-        return first.name == "ctx"
-    return isinstance(annotation, type) and issubclass(annotation, types)
+def _mutable_defaults(signature: inspect.Signature) -> dict[str, Any]:
+    given = {name: parameter.default for name, parameter in signature.parameters.items()}
+    return {
+        name: copy.deepcopy(default)
+        for name, default in given.items()
+        if isinstance(default, (list, dict, set, bytearray))
+    }
 
 
-def _is_annotated(signature: inspect.Signature) -> bool:
-    return bool(signature.parameters) and next(iter(signature.parameters.values())).annotation is not _MISSING
+def _check_function(function: Callable[..., Any], name: str | None) -> None:
+    if isinstance(function, (staticmethod, classmethod)) or inspect.isclass(function) or not callable(function):
+        raise ConfigurationError(f"a job must be a plain function, not {function!r}")
+    if not hasattr(function, "__qualname__"):
+        raise ConfigurationError(f"a job must be a function with a name, not {function!r}: wrap it in a `def`")
+    if function.__name__ == "<lambda>" and name is None:
+        raise ConfigurationError("a lambda has no name that could stand in the table: give it one with name=")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise ConfigurationError(f"{function.__qualname__} is a generator: a job must be a function that returns")
 
 
 def _without_first(function: Callable[..., Any], signature: inspect.Signature) -> inspect.Signature:
