@@ -10,7 +10,7 @@ from aws_cdk import aws_applicationautoscaling as autoscaling
 from aws_cdk import aws_ecs as ecs
 
 from dynadurable.errors import ConfigurationError
-from dynadurable.model.metrics import BACKLOG
+from dynadurable.model.metrics import BACKLOG, MAX_BACKLOG
 from dynadurable_cdk.metrics import total
 from dynadurable_cdk.table import WorkTable
 
@@ -24,6 +24,8 @@ class Backlog:
 
     At least one worker stays: workers report the backlog themselves, so nobody would see work arrive with none of
     them there. To pay for no idle worker at all use ``ScheduledWorker`` or ``DrainFunction``.
+
+    They count a queue's backlog up to 10,000, so that must call for ``max_tasks``.
     """
 
     max_tasks: int
@@ -38,6 +40,12 @@ class Backlog:
             )
         if self.jobs_per_task < 1 or not self.queues:
             raise ConfigurationError("jobs_per_task must be 1 or more, and at least one queue must be named")
+        last = steps(self)[-1].lower
+        if last > MAX_BACKLOG:
+            raise ConfigurationError(
+                f"{self.max_tasks} tasks would be called for by a backlog of {last:,}, but workers count it up to "
+                f"{MAX_BACKLOG:,}: lower jobs_per_task or max_tasks"
+            )
 
 
 @dataclass(frozen=True, slots=True)

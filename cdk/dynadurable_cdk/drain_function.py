@@ -12,7 +12,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
-from dynadurable.storage.environment import APP
+from dynadurable.storage.environment import APP, EMF, METRICS
 from dynadurable_cdk.acknowledge import acknowledge
 from dynadurable_cdk.table import WorkTable
 from dynadurable_cdk.tick import TICK_RETRIES, add_schedule, cadence, retry_window
@@ -66,7 +66,7 @@ class DrainFunction(Construct):
             timeout=timeout or Duration.minutes(5),
             memory_size=memory_mib,
             reserved_concurrent_executions=reserved_concurrency,
-            environment={**table.environment(), APP: app, **(environment or {})},
+            environment={**table.environment(), APP: app, METRICS: EMF, **(environment or {})},
             role=_function_role(self, self.log_group),
             log_group=self.log_group,
             # A tick that failed is not repeated: the next tick does the same work.

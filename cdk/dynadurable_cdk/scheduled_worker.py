@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import jsii
 from aws_cdk import Duration
@@ -12,6 +12,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
+from dynadurable.storage.environment import EMF, METRICS
 from dynadurable_cdk.network import cluster_for, place
 from dynadurable_cdk.table import WorkTable
 from dynadurable_cdk.task import MAX_STOP_SECONDS, TaskSettings, WorkerTask, egress_only_group, spot_first
@@ -30,6 +31,7 @@ class ScheduledTask(Construct):
         table: WorkTable,
         image: ecs.ContainerImage,
         command: Sequence[str],
+        environment: Mapping[str, str] | None = None,
         every: Duration | None = None,
         cron: str | None = None,
         timezone: str = "Etc/UTC",
@@ -49,6 +51,7 @@ class ScheduledTask(Construct):
             image=image,
             command=command,
             settings=settings,
+            environment=environment,
             stop_timeout=Duration.seconds(MAX_STOP_SECONDS),
         )
         self.cluster = cluster_for(self, cluster=cluster, vpc=vpc, spot=settings.spot)
@@ -110,6 +113,7 @@ class ScheduledWorker(ScheduledTask):
             table=table,
             image=image,
             command=["drain", app, "--timeout", str(drain_limit(every, time_limit))],
+            environment={METRICS: EMF},
             every=every,
             cron=cron,
             timezone=timezone,

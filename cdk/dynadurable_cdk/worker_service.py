@@ -10,7 +10,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from dynadurable.errors import ConfigurationError
-from dynadurable.storage.environment import HEARTBEAT_FILE
+from dynadurable.storage.environment import EMF, HEARTBEAT_FILE, METRICS
 from dynadurable_cdk.autoscale import Backlog, scale_on_backlog
 from dynadurable_cdk.network import cluster_for, place
 from dynadurable_cdk.table import WorkTable
@@ -18,7 +18,7 @@ from dynadurable_cdk.task import MAX_STOP_SECONDS, TaskSettings, WorkerTask, egr
 
 HEARTBEAT_PATH = "/tmp/dynadurable-heartbeat"  # noqa: S108 - inside the container, which has no other user
 STALE_SECONDS = 120
-"""A worker polls at least every 20 s; six misses and it is hung."""
+"""A worker's loop goes round at least every 20 s; six misses and it is hung."""
 STOP_MARGIN_SECONDS = 5
 """What the process has after its grace period to hand back what is unfinished and exit."""
 
@@ -34,7 +34,7 @@ class WorkerService(Construct):
 
     On SIGTERM a worker claims nothing more, gives its job bodies ``grace`` to end, and hands the rest back; the
     container's stop timeout is a little longer. A deployment that does not come up is rolled back. A worker that
-    has not polled for two minutes is replaced.
+    has not been heard of for two minutes is replaced.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class WorkerService(Construct):
             command=command,
             settings=settings,
             stop_timeout=Duration.seconds(grace_seconds + STOP_MARGIN_SECONDS),
-            environment={HEARTBEAT_FILE: HEARTBEAT_PATH},
+            environment={HEARTBEAT_FILE: HEARTBEAT_PATH, METRICS: EMF},
             health_check=_polls_still(),
         )
         table.grant_work(self.task.definition.task_role)

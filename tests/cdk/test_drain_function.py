@@ -8,6 +8,7 @@ import pytest
 from aws_cdk import Duration, Stack
 from aws_cdk import aws_lambda as lambda_
 
+from dynadurable.storage.environment import wants_metrics
 from dynadurable_cdk import DrainFunction, DurableTable
 from tests.cdk.synth import Template, policy_statements, resource, template_of
 from tests.policies import as_list
@@ -38,6 +39,7 @@ def test_it_runs_the_librarys_handler_on_the_app(plain: Template) -> None:
     assert function["Handler"] == "dynadurable.aws_lambda.handler"
     assert function["Environment"]["Variables"]["DYNADURABLE_APP"] == "shop.jobs:app"
     assert "Ref" in function["Environment"]["Variables"]["DYNADURABLE_TABLE"]
+    assert wants_metrics(function["Environment"]["Variables"])
 
 
 def test_a_failed_tick_is_not_repeated(plain: Template) -> None:

@@ -9,6 +9,7 @@ from aws_cdk import Duration, Stack
 from aws_cdk import aws_ecs as ecs
 
 from dynadurable.errors import ConfigurationError
+from dynadurable.storage.environment import wants_metrics
 from dynadurable_cdk import DurableTable, ScheduledCleaner, ScheduledWorker
 from tests.cdk.synth import Template, in_a_stack, policy_statements, resource, template_of
 from tests.policies import as_list
@@ -49,6 +50,11 @@ def test_a_time_limit_of_ones_own_is_kept() -> None:
 
 def test_a_drain_takes_an_hour_at_most_unless_said() -> None:
     assert container(scheduled_template(every=Duration.days(1)))["Command"][-1] == "3600"
+
+
+def test_it_reports_what_alarms_watch(every_five_minutes: Template) -> None:
+    environment = {variable["Name"]: variable["Value"] for variable in container(every_five_minutes)["Environment"]}
+    assert wants_metrics(environment)
 
 
 def test_it_starts_on_time(every_five_minutes: Template) -> None:

@@ -15,7 +15,7 @@ from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_s3 as s3
 
 from dynadurable.errors import ConfigurationError
-from dynadurable.storage.environment import HEARTBEAT_FILE
+from dynadurable.storage.environment import HEARTBEAT_FILE, wants_metrics
 from dynadurable_cdk import Backlog, DurableTable, TaskSettings, WorkerService
 from dynadurable_cdk.autoscale import steps
 from tests.cdk.synth import Template, in_a_stack, policy_statements, resource, resources, template_of
@@ -179,6 +179,11 @@ def test_the_health_check_reads_the_file_that_the_worker_is_told_to_touch(plain:
     assert HEARTBEAT_FILE in container(plain)["HealthCheck"]["Command"][-1]
 
 
+def test_it_reports_what_alarms_and_scaling_watch(plain: Template) -> None:
+    environment = {variable["Name"]: variable["Value"] for variable in container(plain)["Environment"]}
+    assert wants_metrics(environment)
+
+
 # --- the number of workers ------------------------------------------------------------------------
 
 
@@ -230,10 +235,11 @@ def test_a_backlog_calls_for_enough_tasks(backlog: int, tasks: int) -> None:
         {"max_tasks": 4, "min_tasks": 0},
         {"max_tasks": 4, "jobs_per_task": 0},
         {"max_tasks": 4, "queues": []},
+        {"max_tasks": 20, "jobs_per_task": 1000},
     ],
 )
 def test_scaling_that_cannot_work_is_refused(settings: dict[str, Any]) -> None:
-    """From no task at all nothing would ever start: the workers themselves report the backlog."""
+    """From no task at all nothing would ever start, and beyond what they count: workers report the backlog."""
     with pytest.raises(ConfigurationError):
         Backlog(**settings)
 
