@@ -57,7 +57,12 @@ class Operations:
 
     def known_queues(self) -> list[str]:
         """The queues that were declared here or that a job defined here goes to."""
-        return sorted({*self._queues, *(job.queue for job in self.registry.jobs())})
+        return sorted({*self._queues, *self._queues_of_jobs()})
+
+    def _queues_of_jobs(self) -> list[str]:
+        """The queues that the jobs and schedules defined here go to."""
+        jobs, schedules = self.registry.jobs(), self.registry.schedules.values()
+        return sorted({*(job.queue for job in jobs), *(schedule.queue for schedule in schedules)})
 
     # --- enqueue ----------------------------------------------------------------------------------
 
@@ -130,7 +135,7 @@ class Operations:
         self, queues: Sequence[str] | None, settings: WorkerSettings, driver: Boto3Driver, loops: LoopDrivers
     ) -> tuple[Worker, LoopLane]:
         """A worker for these queues, or for those of all jobs; and its lane for ``async def`` bodies."""
-        names = list(queues) if queues is not None else sorted({job.queue for job in self.registry.jobs()})
+        names = list(queues) if queues is not None else self._queues_of_jobs()
         if not names:
             raise ConfigurationError("there is nothing to work on: define a job with @app.job, or name queues=")
         parts = Parts(

@@ -89,7 +89,7 @@ def _input_page(items: Items, birth: Birth, run: Run) -> Page:
 
 def place_of(generation: str, rev: int) -> str:
     """Tells a run's marks apart, also those of another life or with the same due time."""
-    return f"{generation[-8:]}.{rev}"
+    return f"{generation}.{rev}"
 
 
 def _self_contained(items: Items, birth: Birth, run_id: str) -> Mark:

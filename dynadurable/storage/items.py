@@ -175,7 +175,7 @@ class ScheduleRecord(Item):
     mark = UnicodeAttribute(attr_name="dd_mark", null=True)
     next_ms = NumberAttribute(attr_name="dd_due", null=True)
     last_done_ms = NumberAttribute(attr_name="dd_done")
-    owed = ListAttribute(attr_name="dd_owed", of=NumberAttribute, null=True)
+    owed = UnicodeAttribute(attr_name="dd_owed", null=True)
     queued_ms = NumberAttribute(attr_name="dd_waits", null=True)
     slot_ms = NumberAttribute(attr_name="dd_slot", null=True)
     run_id = UnicodeAttribute(attr_name="dd_run", null=True)

@@ -130,13 +130,15 @@ def parse_partition(schema: TableSchema, key: str) -> tuple[str, str] | None:
 
 
 def mark_sort_key(due_ms: int, run_id: str, *, place: str = "") -> str:
-    """Fixed-width due time, so that text order is due order; ``place`` tells a run's later marks apart.
+    """Fixed-width due time, so that text order is due order; ``place`` tells a run's marks apart, and sorts first.
 
     >>> mark_sort_key(1_800_014_400_000, "q~0~mzx0c5c00~1")
     '001800014400000#q~0~mzx0c5c00~1'
+    >>> mark_sort_key(1_800_014_400_000, "mail@mfrgg", place="01hf7yatg00123456789ab.0")
+    '001800014400000#01hf7yatg00123456789ab.0#mail@mfrgg'
     """
-    key = f"{due_ms:0{_DUE_WIDTH}d}#{escape(run_id)}"
-    return f"{key}#{place}" if place else key
+    due = f"{due_ms:0{_DUE_WIDTH}d}"
+    return f"{due}#{place}#{escape(run_id)}" if place else f"{due}#{escape(run_id)}"
 
 
 def journal_of_page(sort_key: str) -> str:
@@ -166,11 +168,16 @@ class MarkKey:
     run_id: str
     place: str
 
+    @property
+    def order(self) -> str:
+        """Tells what was enqueued first: the part that grows, of a place or of a run id without a key."""
+        return self.place.partition(".")[0] or self.run_id.rpartition("~")[2]
+
 
 def parse_mark_sort_key(sort_key: str) -> MarkKey | None:
     """The parts of a mark's sort key, or ``None`` for what is not a mark's."""
     due, _, rest = sort_key.partition("#")
-    run_id, _, place = rest.partition("#")
+    place, _, run_id = rest.rpartition("#")
     if len(due) != _DUE_WIDTH or not due.isdigit() or not run_id:
         return None
     return MarkKey(int(due), unescape(run_id), place)

@@ -14,9 +14,9 @@ from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 
 from ..errors import ConditionFailedError, LeaseLostError
-from . import marks, requests
+from . import formats, marks, requests
 from .call import Several
-from .items import Items, Lease, is_ours
+from .items import Items, Lease
 from .keys import LEASE_SHARDS, lease_key, lease_partition
 
 PARALLEL = 8
@@ -42,6 +42,7 @@ async def acquire(items: Items, name: str, *, token: str, owner: str, now_ms: in
     pk, sk = lease_key(items.schema, name)
     new = model.pk.does_not_exist()
     free = model.lease_until_ms.does_not_exist() | (model.lease_until_ms < now_ms)  # never a holder's, see above
+    readable = formats.not_newer(model)
     actions: list[Action] = [
         model.version.set(model.version | model().version),
         model.token.set(token),
@@ -51,7 +52,7 @@ async def acquire(items: Items, name: str, *, token: str, owner: str, now_ms: in
         model.since_ms.set(now_ms),
     ]
     try:
-        reply = await requests.update(model, pk, sk, actions, new | free, returning="ALL_NEW")
+        reply = await requests.update(model, pk, sk, actions, new | (free & readable), returning="ALL_NEW")
     except ConditionFailedError as error:
         stands = await marks.as_it_stands(model, pk, sk, error) or await read(items, name)
         return Taken(lease=stands, mine=stands is not None and stands.token == token)
@@ -103,10 +104,15 @@ async def break_lease(items: Items, name: str, *, seen: Lease) -> bool:
 
 
 async def read(items: Items, name: str, *, consistent: bool = True) -> Lease | None:
-    """The lease as it stands."""
+    """The lease as it stands.
+
+    Raises:
+        NewerFormatError: a newer version of this library has written it.
+    """
     pk, sk = lease_key(items.schema, name)
-    raw = (await requests.get(items.lease, pk, sk, consistent=consistent)).get("Item")
-    return items.lease.from_raw_data(raw) if raw and is_ours(raw) else None
+    reply = await requests.get(items.lease, pk, sk, consistent=consistent)
+    raw = formats.checked(reply.get("Item"), f"the lease {name!r}")
+    return items.lease.from_raw_data(dict(raw)) if raw else None
 
 
 async def list_leases(items: Items, *, limit: int) -> list[Lease]:
@@ -147,7 +153,8 @@ async def _of_shard(items: Items, shard: int, limit: int) -> Sequence[Lease]:
     while True:
         key = model.pk == lease_partition(items.schema, shard)
         reply = await requests.query(model, key, limit=min(PAGE_ITEMS, limit - len(found)), start=start)
-        found += [model.from_raw_data(dict(raw)) for raw in reply.get("Items", ()) if is_ours(raw)]
+        raws = formats.readable(reply.get("Items", ()), "some leases")
+        found += [model.from_raw_data(dict(raw)) for raw in raws]
         start = reply.get("LastEvaluatedKey")
         if start is None or len(found) >= limit:
             return found

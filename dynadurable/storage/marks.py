@@ -30,6 +30,8 @@ class Candidate:
     sk: str
     run_id: str
     due_ms: int
+    order: str
+    """Of those due at the same instant, what was enqueued first is the least."""
     job: str
     attempt: int
     token: str | None
@@ -215,6 +217,7 @@ def to_candidate(items: Items, pk: str, raw: Mapping[str, Any]) -> Candidate | N
         sk=sort_key,
         run_id=key.run_id,
         due_ms=key.due_ms,
+        order=key.order,
         job=raw["dd_job"]["S"] if "dd_job" in raw else "",
         attempt=int(raw["dd_attempt"]["N"]) if "dd_attempt" in raw else 0,
         token=raw["dd_token"]["S"] if "dd_token" in raw else None,

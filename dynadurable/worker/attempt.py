@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from ..clock import to_datetime
 from ..errors import LeaseLostError
 from ..model import failure
 from ..model.job import Job
@@ -16,6 +17,7 @@ from ..storage import marks, settle
 from ..storage.call import Plan
 from ..storage.items import Mark, Run
 from ..storage.marks import Candidate
+from ..storage.schedules import SCHEDULE_JOB
 from . import verdict
 from .body import Body
 from .context import ContextBase
@@ -42,6 +44,8 @@ class Attempts:
     async def of(self, candidate: Candidate) -> str | None:
         """Claim what a poll has seen and work on it. The event it ended with; ``None`` if another worker has it."""
         engine = self.engine
+        if candidate.job == SCHEDULE_JOB:
+            return await engine.timetable.tick(candidate)
         sent = engine.clock.monotonic()
         mark = await marks.claim(
             engine.items,
@@ -84,6 +88,8 @@ class Attempts:
             run = await settle.settle(engine.items, mark, run_id=held.run_id, now_ms=now_ms)
             if run is None:
                 return "repaired"
+        if run is not None and run.slot_ms:
+            held.slot = to_datetime(int(run.slot_ms))
         attempt = Attempt(engine=engine, held=held, mark=mark, run=run, job=job)
         has_undo = run is not None and bool(run.has_undo)
         if (mark.cancelled or (run is not None and run.cancelled)) and not has_undo:

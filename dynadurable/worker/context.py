@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from ..clock import Clock
@@ -45,6 +45,14 @@ class ContextBase:
     def fence(self) -> int:
         """Grows with every claim of the run: write it beside your data and refuse smaller ones."""
         return int(self._held.mark.fence)
+
+    @property
+    def slot(self) -> datetime | None:
+        """The slot of the schedule that this run is for, aware, in UTC; when it was triggered by hand, that instant.
+
+        ``None`` for a run that was enqueued otherwise.
+        """
+        return self._held.slot
 
     @property
     def stopping(self) -> threading.Event:

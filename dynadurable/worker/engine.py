@@ -16,10 +16,13 @@ from ..drivers.loops import LoopDrivers
 from ..model.queue import DEFAULT_SHARDS
 from ..model.registry import Registry
 from ..storage.items import Items
+from ..storage.schedules import SCHEDULE_JOB
+from .deployment import Deployment
 from .heartbeat import Heartbeat
 from .held import STOPPING, Held
 from .keeper import Keeper
 from .signals import Flag
+from .timetable import Timetable
 
 log = logging.getLogger("dynadurable.worker")
 
@@ -67,8 +70,22 @@ class Engine:
 
     def __post_init__(self) -> None:
         self.keeper = Keeper(self.items, self.driver, self.clock)
+        self.timetable = Timetable(
+            items=self.items,
+            clock=self.clock,
+            ids=self.ids,
+            registry=self.registry,
+            shards_of=self.shards_of,
+            build=self.build,
+            look_again=lambda: self.look_again(),
+        )
+        self.deployment = Deployment(self.timetable)
         self._held: set[Held] = set()
         self._lock = threading.Lock()
+
+    def knows(self, job: str) -> bool:
+        """Whether marks of that job are for this worker."""
+        return job == SCHEDULE_JOB or self.registry.get(job) is not None
 
     def hold(self, held: Held) -> None:
         """From now on it is renewed, and told when the worker stops."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from ..storage import marks
 from ..storage.items import Items, Mark
 from .tenure import CANCELLED, LOST, STOPPING, Tenure
@@ -17,6 +19,8 @@ class Held(Tenure):
         self.mark = mark
         self.run_id = run_id
         self.cursor = mark.cursor
+        self.slot: datetime | None = None
+        """Of a schedule, that the run is for."""
 
     async def renewal(self, items: Items, *, lease_until_ms: int) -> bool:
         mark = await marks.renew(items, self.mark, lease_until_ms=lease_until_ms)

@@ -294,7 +294,7 @@ class Poller:
                 self._note_due(candidate.lease_until_ms)
                 if candidate.token is not None and self._recent.get(candidate.sk, 0.0) <= now:
                     self._contended_until = now + CONTENDED_SECONDS
-            elif self._engine.registry.get(candidate.job) is None:
+            elif not self._engine.knows(candidate.job):
                 self._warn_once(
                     f"no job {candidate.job!r} is known here; its runs stay pending for a worker that knows it"
                 )
@@ -334,5 +334,5 @@ def _without_gap(found: list[Candidate], gap_at: int | None, wanted: Callable[[C
 
 
 def _due_order(candidate: Candidate) -> tuple[int, str]:
-    """By due time, then in the order of enqueueing: a run id without a key ends in its unique, growing part."""
-    return candidate.due_ms, candidate.run_id.rpartition("~")[2]
+    """By due time, then in the order of enqueueing."""
+    return candidate.due_ms, candidate.order

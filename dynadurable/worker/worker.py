@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from ..forks import renew_after_fork
 from ..storage import marks, table
 from ..storage.items import Mark, Run
 from ..storage.marks import Candidate
+from ..storage.schedules import SCHEDULE_JOB
 from .attempt import AttemptPlan
 from .engine import Engine
 from .held import LOST
@@ -28,6 +30,7 @@ log = logging.getLogger("dynadurable.worker")
 IDLE_WAIT_SECONDS = 0.5
 TURN_SECONDS = 10.0  # the loop goes round at least this often: a health check sees by its beats that it does not hang
 SIGNAL_WAIT_SECONDS = 0.2
+SCHEDULES_SECONDS = 60.0
 CANCEL_SECONDS = 5.0
 REGISTER_SECONDS = 5.0
 REGISTER_DRAIN_SECONDS = 15.0  # most drains find little to do and are over before that: then they need no record
@@ -71,6 +74,7 @@ class Worker:
         self._thread: threading.Thread | None = None
         self._fatal: BaseException | None = None
         self._claimed_once = False
+        self._schedules_at = -math.inf
         self._stopped: StopReport | None = None
         self._used = False
         self._forked = False
@@ -255,11 +259,26 @@ class Worker:
             raise ConfigurationError("a worker is used once: ask the app for another with app.worker()")
         self._used = True
         self._engine.driver.run(table.check(self._engine.items))
+        self._look_after_schedules()
+
+    def _look_after_schedules(self) -> None:
+        """Put those of the code in force, and find what a crash has left without its mark."""
+        now = self._engine.clock.monotonic()
+        if now < self._schedules_at:
+            return
+        self._schedules_at = now + SCHEDULES_SECONDS
+        try:
+            self._engine.driver.run(self._engine.deployment.look())
+        except ConfigurationError:
+            raise
+        except DynadurableError as error:
+            log.warning("looking after schedules failed, trying again: %s", error)
 
     def _loop(self) -> None:
         while not self._engine.stopping.is_set() and self._fatal is None:
             self._engine.heartbeat.beat()
             try:
+                self._look_after_schedules()
                 wait = self._step()
             except ConfigurationError as error:
                 self.on_fatal(error)
@@ -303,6 +322,8 @@ class Worker:
                 lane.submit(lane.attempts.of(candidate))
 
     def _fits(self, candidate: Candidate, lane: Lane) -> bool:
+        if candidate.job == SCHEDULE_JOB:
+            return True
         job = self._engine.registry.get(candidate.job)
         return job is not None and job.is_async == lane.is_async
 

@@ -51,6 +51,11 @@ class WorkflowContextBase:
         return int(self._core.execution.attempt.mark.fence)
 
     @property
+    def slot(self) -> datetime | None:
+        """The slot of the schedule that this run is for, aware, in UTC; ``None`` if it was enqueued otherwise."""
+        return self._core.execution.held.slot
+
+    @property
     def is_replaying(self) -> bool:
         """Whether the code is being replayed. For logging and metrics; nothing else should depend on it."""
         return self._core.is_replaying
