@@ -229,8 +229,7 @@ class Walk:
         done = await cleaning.carry_out(self._items, task, dry_run=self._settings.dry_run)
         if done.write_units:
             self._writes.spend(done.write_units, now=self._clock.monotonic())
-        counted = "left" if not done.done else task.seen.kind if task.verdict in {REMOVE, PAY} else task.verdict
-        self._add("write", done.write_units, **{counted: 1})
+        self._add("write", done.write_units, **{_counted(task, done): 1})
 
     async def _pause(self, pace: Pace) -> None:
         seconds = pace.wait(now=self._clock.monotonic())
@@ -272,6 +271,13 @@ class Walk:
         )
         self._writes.spend(units, now=self._clock.monotonic())
         self._add("write", units)
+
+
+def _counted(task: cleaning.Task, done: cleaning.Done) -> str:
+    """As what it counts."""
+    if not done.done:
+        return "in order" if task.verdict == RESTORE else "left"
+    return task.seen.kind if task.verdict in {REMOVE, PAY} else task.verdict
 
 
 def _walkers(settings: CleanSettings) -> int:

@@ -85,9 +85,13 @@ class SimulatedKeeper:
 class Cast:
     """Makes actors for one world."""
 
+    checks: type[Checker] = Checker
+    keep_result = timedelta(days=1)
+    keep_failed: timedelta | None = None
+
     def __init__(self, world: World) -> None:
         self.world = world
-        self.checker = Checker(world)
+        self.checker = self.checks(world)
         self._bodies = Bodies(world, self.checker)
         body = self._bodies
 
@@ -107,9 +111,13 @@ class Cast:
             queue="default",
             retry=RETRY,
             context_types=(ContextBase, Context),
-            keep_result=timedelta(days=1) if keep else None,
-            keep_failed=None,
+            keep_result=self.keep_result if keep else None,
+            keep_failed=self.keep_failed,
         )
+
+    def others(self) -> list[list[Steps]]:
+        """Further processes that act in this world."""
+        return []
 
     def operations(self, clock: ActorClock) -> Operations:
         made = Operations(self.world.items, clock, self.registry, [Queue(name="default", shards=SHARDS)], build=None)

@@ -185,7 +185,7 @@ class Checker:
             self.fail(f"marks were left at {now_ms}: {due[:2]}")
         for run_id, life in self.accepted.items():
             run = runs.get(run_id)
-            if run is None and life is not None:
+            if run is None and life is not None and not self.may_be_gone(run_id, life):
                 self.fail(f"the accepted run {run_id} vanished")
             if run is not None and run["dd_state"]["S"] == "live":
                 self.fail(f"the accepted run {run_id} never ended: {run}")
@@ -196,6 +196,10 @@ class Checker:
             if count > 1:
                 self.fail(f"life {life} of {run_id} ended {count} times")
         self._letters(items, runs)
+
+    def may_be_gone(self, run_id: str, life: str) -> bool:
+        """Whether nothing need be left of that run. Here nobody deletes runs."""
+        return False
 
     def _letters(self, items: list[dict[str, Any]], runs: dict[str, dict[str, Any]]) -> None:
         letters = {

@@ -27,8 +27,8 @@ CLEAN_UP_ROUNDS = 60
 GRACE_MS = 40_000  # shorter than in earnest, so that seeds see what happens past it
 
 
-def play(seed: int) -> World:
-    """One seed from the beginning to the end.
+def play(seed: int, cast_type: type[Cast] = Cast) -> World:
+    """One seed from the beginning to the end, played by that cast.
 
     Raises:
         CheckFailedError: a promise was broken; the world's history is in its ``history``.
@@ -42,7 +42,7 @@ def play(seed: int) -> World:
         throttled=dice.choice((0.0, 0.02)),
         kill=dice.choice((0.0, 0.002, 0.01)),
     )
-    cast = Cast(world)
+    cast = cast_type(world)
     try:
         with mock.patch.object(runs, "GRACE_MS", GRACE_MS):
             _act(world, cast)
@@ -60,6 +60,7 @@ def _act(world: World, cast: Cast) -> None:
     processes: list[list[Steps]] = [cast.worker(f"worker-{n}", dice.randint(15, 40)) for n in range(3)]
     processes += [[cast.enqueuer(f"caller-{n}")] for n in range(dice.randint(3, 9))]
     processes += [[cast.operator(f"operator-{n}")] for n in range(dice.choice((0, 0, 1, 3)))]
+    processes += cast.others()
     asleep: dict[int, int] = {}
     for _ in range(MAX_STEPS):
         if not any(not _is_keeper_only(process) for process in processes):
@@ -121,12 +122,12 @@ def _close(process: list[Steps]) -> None:
 # --- the command ----------------------------------------------------------------------------------
 
 
-def failing(seeds: Iterable[int]) -> list[tuple[int, str, list[str]]]:
+def failing(seeds: Iterable[int], cast_type: type[Cast] = Cast) -> list[tuple[int, str, list[str]]]:
     """The seeds that break a promise."""
     found = []
     for seed in seeds:
         try:
-            play(seed)
+            play(seed, cast_type)
         except CheckFailedError as error:
             found.append((seed, str(error), getattr(error, "history", [])))
     return found

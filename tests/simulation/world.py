@@ -24,6 +24,7 @@ from dynadurable.storage.table import create_request
 from dynadurable.testing.memory import MemoryStore
 
 START_MS = 1_800_014_400_000
+READS = frozenset({"GetItem", "BatchGetItem", "Query", "Scan", "DescribeTable", "DescribeTimeToLive"})
 Steps = Generator[None, None, Any]
 """An actor at work: each ``next`` lets it send one request."""
 
@@ -214,7 +215,7 @@ class World:
 
     def execute(self, actor: str, call: Call) -> Response:
         """Carry out one request, watched."""
-        if call.operation in ("Query", "GetItem"):
+        if call.operation in READS:
             return self.store.execute(call)
         keys = _keys(call)
         before = [self.peek(key) for key in keys]
