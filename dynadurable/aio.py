@@ -15,6 +15,8 @@ from .control.dead_letters import AioDeadLetters
 from .control.leases import AioLeases, LeasePlans
 from .control.queues import AioQueues, QueuePlans
 from .control.runs import AioRuns
+from .control.schedules import SchedulePlans
+from .control.schedules_aio import AioSchedules
 from .control.signals import AioCallbacks
 from .control.workers import AioWorkers, WorkerPlans
 from .handle import AioRunHandle, TransactItems, TransactModels
@@ -103,6 +105,11 @@ class AioApp:
     def callbacks(self) -> AioCallbacks:
         """For outside systems: complete, fail or prolong what a workflow waits for."""
         return AioCallbacks(self._app.signal_plans, self._run)
+
+    @cached_property
+    def schedules(self) -> AioSchedules:
+        """Schedules at run time: create, change, pause, trigger, list."""
+        return AioSchedules(SchedulePlans(self._operations), self._run)
 
     def lease(
         self,

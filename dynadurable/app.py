@@ -19,6 +19,7 @@ from .control.dead_letters import DeadLetters
 from .control.leases import LeasePlans, Leases
 from .control.queues import QueuePlans, Queues
 from .control.runs import RunPlans, Runs
+from .control.schedules import SchedulePlans, Schedules
 from .control.signals import Callbacks, SignalPlans
 from .control.workers import WorkerPlans, Workers
 from .definitions import WorkflowDefinitions
@@ -33,6 +34,7 @@ from .model.queue import Queue
 from .model.registry import Registry
 from .model.retry import Retry
 from .operations import Operations
+from .scheduling import ScheduleDefinitions
 from .storage.items import Items, bind
 from .storage.keys import check_name
 from .storage.schema import TableSchema
@@ -48,7 +50,7 @@ Params = ParamSpec("Params")
 Returned = TypeVar("Returned")
 
 
-class App(WorkflowDefinitions):
+class App(WorkflowDefinitions, ScheduleDefinitions):
     """Durable background work on one DynamoDB table.
 
     ``table`` is its name. How DynamoDB is reached: ``client`` (a boto3 DynamoDB client), ``session``, or ``region`` and
@@ -267,6 +269,11 @@ class App(WorkflowDefinitions):
     def signal_plans(self) -> SignalPlans:
         """What can be told to a workflow, for the shells of both sides."""
         return SignalPlans(self.operations)
+
+    @cached_property
+    def schedules(self) -> Schedules:
+        """Schedules at run time: create, change, pause, trigger, list."""
+        return Schedules(SchedulePlans(self.operations), self.driver.run)
 
     # --- leases -----------------------------------------------------------------------------------
 

@@ -31,6 +31,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "lease_aio",
         "locate",
         "operations",
+        "scheduling",
     ),
     ("local", "testing"),
     ("aws_lambda", "cli", "demo", "pytest_plugin", "__main__"),
