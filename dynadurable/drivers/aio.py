@@ -162,15 +162,18 @@ class _Uncut:
             except asyncio.CancelledError as cancellation:
                 if self.cancellation is not already:  # the second one while we wait
                     self._cut = True
-                    known.add_done_callback(_retrieved)
                     known.cancel()
                     raise
                 self.cancellation = cancellation
                 limit = self._clock.monotonic() + CANCEL_SECONDS
                 tries.give_up_at = limit if tries.give_up_at is None else min(limit, tries.give_up_at)
-        return known.result()
+        answer = known.result()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
-    async def _send(self, tries: Tries) -> Response:
+    async def _send(self, tries: Tries) -> Response | Exception:
+        """An error is returned: of a task that raises one while its loop ends, asyncio says that nobody handled it."""
         while True:
             try:
                 delay = await _try(self._transport.send(tries.call), tries, self._clock)
@@ -178,11 +181,8 @@ class _Uncut:
                 if self._cut or not tries.cut_off():
                     raise
                 delay = 0.0  # the plan must know what came of it: ask again
+            except Exception as error:  # noqa: BLE001 - raised where the task is waited for
+                return error
             if isinstance(delay, dict):
                 return delay
             await self._clock.sleep_async(delay)
-
-
-def _retrieved(task: asyncio.Task[Any]) -> None:
-    if not task.cancelled():
-        task.exception()

@@ -46,23 +46,29 @@ class Body(Work):
 
         self._held.listen(told)
         try:
-            value, left = await task
+            value, raised = await task
         except asyncio.CancelledError as error:
             if self._is_meant():
                 raise
             raise BodyCancelledError(self._job.name) from error
         finally:
             self._held.unlisten(told)
-        if left is not None:
-            raise left
+        if raised is not None:
+            raise raised
         return value
 
     async def _contained(self) -> tuple[Any, BaseException | None]:
-        """What the body returned, or with what it wants to leave: raised in a task that would stop the whole loop."""
+        """What the body returned, or what it raised.
+
+        Were that raised by the task, ``SystemExit`` would stop the whole loop, and an error in a loop that is ending
+        would count as handled by nobody.
+        """
         try:
             return await self._job.function(*self._args, **self._kwargs), None
-        except (KeyboardInterrupt, SystemExit) as left:
-            return None, left
+        except asyncio.CancelledError:
+            raise
+        except BaseException as raised:  # noqa: BLE001 - raised where the task is waited for
+            return None, raised
 
     def _is_meant(self) -> bool:
         """Whether it is we who cancel, and not something inside the body that was cancelled by itself."""
