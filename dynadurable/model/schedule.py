@@ -62,7 +62,7 @@ class Schedule:
                 workflow=bool(record.get("workflow")),
                 keep_seconds=record.get("keep"),
             )
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
             raise ConfigurationError(f"the definition of schedule {name!r} cannot be read: {error!r}") from error
 
     def key_of(self, slot: datetime) -> str:
