@@ -87,6 +87,8 @@ class Rig:
     clock: ManualClock = field(default_factory=ManualClock)
     effects: Counter[str] = field(default_factory=Counter)
     notes: dict[str, Any] = field(default_factory=dict)
+    outside_world: Callable[[Rig], bool] | None = None
+    """Does something whenever nothing is due; says whether it did."""
     processes: list[Process] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -121,6 +123,8 @@ class Rig:
                 worker.work()
             except Died:
                 worker = self.process()
+                continue
+            if self.outside_world is not None and self.outside_world(self):
                 continue
             next_ms = min((max(one.due_ms, (one.lease_until_ms or -1) + 1) for one in worker.marks()), default=None)
             if next_ms is None or (end_ms is not None and next_ms > end_ms):
