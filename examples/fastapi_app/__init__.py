@@ -1,0 +1,1 @@
+"""A web shop in one process: requests in, durable work done beside them."""
