@@ -14,7 +14,7 @@ from dynadurable.model.queue import Queue
 from dynadurable.model.registry import Registry
 from dynadurable.operations import Operations
 from dynadurable.storage import dead, marks, operate
-from dynadurable.storage.call import Call
+from dynadurable.storage.call import Call, Pause
 from dynadurable.storage.marks import Candidate
 from dynadurable.worker.attempt import Attempts
 from dynadurable.worker.context import ContextBase
@@ -56,6 +56,7 @@ class Bodies:
             await ctx.checkpoint(step)
             checker.checkpoint_recorded(ctx.run_id, ctx.life, ctx.fence, step)
             ctx.raise_if_stopping()
+        await Pause(world.dice.choice((0.0, 0.0, 1.0, 4.0)), ctx.clock)
         outcome = world.dice.random() if world.weather.kill or world.dice.random() < 0.5 else 1.0
         if outcome < 0.25:
             raise ValueError("failed")
@@ -234,12 +235,15 @@ class Cast:
         world, dice = self.world, self.world.dice
         clock = world.clock()
         ids = SeededIds(dice)
-        yield from world.wait(dice.choice((2_000, 8_000, 30_000)))
+        yield from world.wait(dice.choice((500, 2_000, 8_000, 30_000)))
         known = sorted(self.checker.accepted)
+        at_work = [run_id for run_id in self.checker.held_runs() if run_id in self.checker.accepted]
+        if at_work and dice.random() < 0.6:
+            known = at_work
         if not known:
             return
         run_id = dice.choice(known)
-        deed = dice.choice(("cancel", "reschedule", "replay", "replay"))
+        deed = dice.choice(("cancel", "cancel", "reschedule", "replay", "replay"))
         world.note(name, f"{deed} {run_id}")
         try:
             if deed == "cancel":

@@ -130,7 +130,14 @@ class Checker:
 
     def told_cancelling(self, run_id: str) -> None:
         """An operator was told that the run's worker is asked to end it."""
-        self.cancelling.add((run_id, self._life_of(run_id)))
+        life = self._life_of(run_id)
+        if life is not None or "@" not in run_id:
+            self.cancelling.add((run_id, life))
+
+    def held_runs(self) -> list[str]:
+        """The runs whose marks somebody holds."""
+        keys = [parse_mark_sort_key(key[1]) for key, mark in self.marks.items() if "dd_token" in mark]
+        return sorted({key.run_id for key in keys if key is not None})
 
     def _life_of(self, run_id: str) -> str | None:
         run = self.world.peek((f"run#{run_id}", "run"))

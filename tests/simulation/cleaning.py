@@ -41,6 +41,10 @@ class CleaningChecker(Checker):
         if key[0].startswith("dead#") and new is None and old is not None and actor.startswith("sweeper"):
             self._on_letter(actor, key, old)
 
+    def _check_owner(self, actor: str, key: tuple[str, str], old: dict[str, Any], new: Raw) -> None:
+        if new is not None or not actor.startswith("sweeper"):  # what a cleaner deletes is checked by itself
+            super()._check_owner(actor, key, old, new)
+
     def may_be_gone(self, run_id: str, life: str) -> bool:
         return any(ended_id == run_id for ended_id, _ in self.ends)
 
@@ -73,7 +77,9 @@ class CleaningChecker(Checker):
         return "ttl" in item and int(item["ttl"]["N"]) * 1000 <= START_MS + self.world.now_ms
 
     def _run_of(self, sort_key: str) -> Raw:
-        run_id = sort_key.split("#")[1]
+        key = parse_mark_sort_key(sort_key)
+        assert key is not None
+        run_id = key.run_id
         return self.world.peek((f"run#{run_id}", "run"))
 
 

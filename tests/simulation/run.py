@@ -59,7 +59,7 @@ def _act(world: World, cast: Cast) -> None:
     dice = world.dice
     processes: list[list[Steps]] = [cast.worker(f"worker-{n}", dice.randint(15, 40)) for n in range(3)]
     processes += [[cast.enqueuer(f"caller-{n}")] for n in range(dice.randint(3, 9))]
-    processes += [[cast.operator(f"operator-{n}")] for n in range(dice.choice((0, 0, 1, 3)))]
+    processes += [[cast.operator(f"operator-{n}")] for n in range(dice.choice((0, 1, 3, 6)))]
     processes += cast.others()
     asleep: dict[int, int] = {}
     for _ in range(MAX_STEPS):
