@@ -60,11 +60,15 @@ def make_schedule(
         name=check_name("a schedule's name", name if name is not None else job.name),
         timing=timing,
         job=job.name,
-        queue=check_name("a queue's name", queue or job.options.queue or job.queue),
+        queue=check_name("a queue's name", _first_given(queue, job.options.queue, job.queue)),
         input=payload,
         workflow=job.is_workflow,
         keep_seconds=None if job.keep_result is None else round(job.keep_result.total_seconds()),
     )
+
+
+def _first_given(*names: str | None) -> str:
+    return next(name for name in names if name is not None)
 
 
 class SchedulePlans:

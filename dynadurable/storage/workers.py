@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from . import requests
-from .items import Items, WorkerRecord, is_ours
+from ..errors import ConditionFailedError
+from . import formats, requests
+from .items import Items, WorkerRecord
 from .keys import escape, unescape, workers_partition
 
 BEAT_MS = 60_000
@@ -15,6 +17,7 @@ LIVE_MS = 3 * BEAT_MS
 KEPT_SECONDS = 900
 BUILD_KEPT_SECONDS = 366 * 86_400
 MAX_JOBS = 200
+MAX_SCHEDULES = 200
 MAX_PAGES = 20
 WORKER_PREFIX = "worker#"
 BUILD_PREFIX = "build#"
@@ -32,8 +35,12 @@ def record(
     started_ms: int,
     now_ms: int,
     reports: bool = False,
+    schedules: Sequence[str] = (),
 ) -> WorkerRecord:
-    """The record of one worker process. ``unique`` tells it from another, or an earlier one, of the same name."""
+    """The record of one worker process. ``unique`` tells it from another, or an earlier one, of the same name.
+
+    ``schedules``: digests of the schedules that its code defines.
+    """
     made: WorkerRecord = items.worker(
         pk=workers_partition(items.schema),
         sk=f"{WORKER_PREFIX}{escape(name)}#{unique}",
@@ -43,6 +50,7 @@ def record(
         jobs_left_out=max(0, len(jobs) - MAX_JOBS),
         concurrency=concurrency,
         build=build,
+        schedules=list(schedules)[:MAX_SCHEDULES] or None,
         started_ms=started_ms,
         seen_ms=now_ms,
         reports=reports or None,
@@ -69,7 +77,9 @@ async def note_build(items: Items, build: str, *, now_ms: int) -> None:
         model.first_ms.set(model.first_ms | now_ms),
         model.ttl.set(now_ms // 1000 + BUILD_KEPT_SECONDS),
     ]
-    await requests.upsert(model, workers_partition(items.schema), BUILD_PREFIX + escape(build), actions)
+    condition = model.pk.does_not_exist() | formats.not_newer(model)
+    with contextlib.suppress(ConditionFailedError):  # a newer version has noted it
+        await requests.update(model, workers_partition(items.schema), BUILD_PREFIX + escape(build), actions, condition)
 
 
 async def live(items: Items, *, now_ms: int) -> list[WorkerRecord]:
@@ -93,7 +103,7 @@ async def _records(items: Items, model: type[Any], prefix: str) -> list[Mapping[
     start: Mapping[str, Any] | None = None
     for _ in range(MAX_PAGES):
         reply = await requests.query(model, key, limit=500, start=start)
-        found += [raw for raw in reply.get("Items", ()) if is_ours(raw)]
+        found += formats.readable(reply.get("Items", ()), "a record of a worker or a build")
         start = reply.get("LastEvaluatedKey")
         if start is None:
             break

@@ -73,6 +73,7 @@ class Registrar:
             started_ms=started_ms,
             now_ms=now_ms,
             reports=self._reports,
+            schedules=[schedule.digest for schedule in engine.registry.schedules.values()],
         )
         engine.driver.run(workers.beat(record))
         self._record = record

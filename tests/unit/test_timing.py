@@ -223,7 +223,8 @@ def test_a_schedule_that_is_over_names_no_next_instant_and_still_runs_what_is_qu
 def test_no_slot_runs_twice_and_time_never_goes_back(
     waits: list[int], overlap: Any, catch_up: Any, busy: list[bool]
 ) -> None:
-    timing, now, ran = cron(overlap=overlap, catch_up=catch_up), NOON, []
+    timing, now = cron(overlap=overlap, catch_up=catch_up), NOON
+    ran: list[datetime] = []
     state: dict[str, Any] = {"last_done": NOON, "queued": None}
     accounted = 0
     for wait, is_busy in zip(waits, busy, strict=False):
