@@ -15,7 +15,7 @@ from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 
 from ..errors import ConditionFailedError, LeaseLostError
-from . import requests
+from . import formats, requests
 from .items import Item, Items, Mark, is_ours
 from .keys import SETTINGS_SORT_KEY, due_bound, parse_mark_sort_key, queue_partition
 
@@ -88,7 +88,7 @@ async def claim(
     leases never overlap in real time, whatever the clocks say within their bounds.
     """
     model = items.mark
-    exists = model.pk.exists()  # an update of nothing would plant a ghost
+    exists = model.pk.exists() & formats.not_newer(model)  # an update of nothing would plant a ghost
     free = model.lease_until_ms.does_not_exist() | (model.lease_until_ms < now_ms)  # never a holder's, see above
     actions = [
         model.token.set(token),
@@ -195,11 +195,14 @@ def lost_message(mark: Mark) -> str:
 
 
 async def as_it_stands(model: type[ModelType], pk: str, sk: str, error: ConditionFailedError) -> ModelType | None:
-    """The item that a failed condition met: from the error's hint, or read back where an own write may be behind it."""
+    """The item that a failed condition met: from the error's hint, or read back where an own write may be behind it.
+
+    ``None`` if that is not known, or it is in a newer format.
+    """
     raw = error.item
     if raw is None and error.ambiguous:
         raw = (await requests.get(model, pk, sk)).get("Item")
-    return model.from_raw_data(dict(raw)) if raw else None
+    return model.from_raw_data(dict(raw)) if raw and is_ours(raw) else None
 
 
 def to_candidate(items: Items, pk: str, raw: Mapping[str, Any]) -> Candidate | None:

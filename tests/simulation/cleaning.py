@@ -14,6 +14,7 @@ from unittest import mock
 from dynadurable.control.cleaning import CleanPlans, CleanSettings
 from dynadurable.errors import DynadurableError
 from dynadurable.storage import leftovers, operate
+from dynadurable.storage.keys import parse_mark_sort_key
 from dynadurable.worker import endings
 from tests.simulation.actors import Cast
 from tests.simulation.checks import Checker, Raw
