@@ -152,6 +152,10 @@ def demo(arguments: list[str]) -> None:
 
 
 def bench(arguments: list[str]) -> None:
+    if arguments[:1] == ["async"]:
+        ensure(AIO)
+        run(AIO.python, "-m", "tests.bench.async_vs_sync", *arguments[1:])
+        return
     ensure(DEMO, enough=(FULL,))
     ensure(STORE)
     run(DEMO.python, "-m", "tests.bench.bench", *arguments)
