@@ -16,6 +16,7 @@ from dynadurable import App, JobContext, Retry, Snooze
 from dynadurable.storage import marks
 from dynadurable.testing.clock import ManualClock
 from dynadurable.testing.ledger import Ledger, ledger
+from tests.patience import pass_time
 from tests.servers import Store
 
 pytestmark = pytest.mark.server
@@ -174,6 +175,38 @@ def test_a_take_over_costs_one_more(app: App, clock: ManualClock, measured: Meas
         clock.advance(timedelta(minutes=1))
         drain(app)
     assert_cost(cost, 3 + 1)
+
+
+def test_a_cron_slot_costs_three_and_its_run(app: App, clock: ManualClock, measured: Measure) -> None:
+    """Advance the schedule, put its next mark, delete the old one; and a keyed run costs five."""
+
+    @app.schedule("*/5 * * * *", arguments={"shop": "berlin"})
+    def work(shop: str) -> None: ...
+
+    drain(app)
+    for _ in range(3):
+        clock.advance(timedelta(minutes=5))
+        with measured() as cost:
+            drain(app)
+        assert_cost(cost, 3 + 5)
+
+
+def test_a_schedule_costs_nothing_between_its_slots(app: App, clock: ManualClock, measured: Measure) -> None:
+    @app.schedule("0 0 * * *")
+    def work() -> None: ...
+
+    drain(app)
+    with measured() as cost:
+        for _ in range(3):
+            clock.advance(timedelta(hours=1))
+            drain(app)
+    assert_cost(cost, 0)
+
+
+def test_a_held_lease_costs_one_per_renewal(app: App, clock: ManualClock, measured: Measure) -> None:
+    with measured() as cost, app.lease("refresher", ttl=timedelta(seconds=15)):
+        pass_time(app.lease_parts.keeper, clock, 20.0, step=5.0)
+    assert_cost(cost, 1 + 4 + 1)
 
 
 def test_an_idle_poll_reads_half_a_unit_per_shard(app: App, clock: ManualClock, measured: Measure) -> None:
