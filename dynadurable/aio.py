@@ -20,6 +20,8 @@ from .control.schedules_aio import AioSchedules
 from .control.signals import AioCallbacks
 from .control.workers import AioWorkers, WorkerPlans
 from .handle import AioRunHandle, TransactItems, TransactModels
+from .leader import DEFAULT_TTL
+from .leader_aio import AioLeader
 from .lease import ONE_TRY
 from .lease_aio import AioLease
 from .model.job import Job, JobCall
@@ -126,6 +128,17 @@ class AioApp:
         ...     await refresh(lease)
         """
         return AioLease(self._app.lease_parts, name, ttl=ttl, wait=wait, renew_every=renew_every, on_lost=on_lost)
+
+    def leader(
+        self,
+        name: str,
+        duties: Sequence[Callable[..., Any]] = (),
+        *,
+        ttl: timedelta = DEFAULT_TTL,
+        on_error: Callable[[str, BaseException], None] | None = None,
+    ) -> AioLeader:
+        """Leader election on this loop: duties are ``async def``; see ``App.leader``."""
+        return AioLeader(self._app.lease_parts, name, duties, ttl=ttl, on_error=on_error)
 
     @cached_property
     def leases(self) -> AioLeases:

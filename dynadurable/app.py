@@ -27,6 +27,7 @@ from .drivers.boto3 import Boto3Driver
 from .drivers.clients import Clients, ClientSettings
 from .drivers.loops import LoopDrivers
 from .handle import RunHandle, TransactItems, TransactModels
+from .leader import DEFAULT_TTL, Leader
 from .lease import ONE_TRY, Lease
 from .model import job as jobs
 from .model.job import DEFAULT_QUEUE, AsyncJob, Job, JobCall
@@ -300,6 +301,26 @@ class App(WorkflowDefinitions, ScheduleDefinitions):
             LeaseBusyError: (from ``with``) somebody else has it.
         """
         return Lease(self.lease_parts, name, ttl=ttl, wait=wait, renew_every=renew_every, on_lost=on_lost)
+
+    def leader(
+        self,
+        name: str,
+        duties: Sequence[Callable[..., Any]] = (),
+        *,
+        ttl: timedelta = DEFAULT_TTL,
+        on_error: Callable[[str, BaseException], None] | None = None,
+    ) -> Leader:
+        """Leader election: of all processes that stand for ``name`` one runs the duties. See ``Leader``.
+
+        ``ttl``: how soon after a crash another one leads; after a graceful stop it is at once. Each duty is a function
+        of the ``Term``, or of nothing; one that raises is logged, told to ``on_error(duty, error)``, and started again.
+
+        >>> app.leader("housekeeping", [refresh_timeline, sweep]).run()  # doctest: +SKIP
+
+        Raises:
+            ConfigurationError: a name, a time or a duty that cannot be used.
+        """
+        return Leader(self.lease_parts, name, duties, ttl=ttl, on_error=on_error)
 
     @cached_property
     def leases(self) -> Leases:

@@ -190,17 +190,22 @@ class LeaseBase:
             raise ConfigurationError(f"this object holds the lease {self.name!r} already; release it, or make another")
         clock, contest = self._parts.clock, Contest(self._parts, self._terms)
         give_up_at = None if wait is None else clock.monotonic() + wait.total_seconds()
+        while not isinstance(step := await self.contend(contest), NamedTenure):
+            if give_up_at is not None:
+                if clock.monotonic() >= give_up_at:
+                    raise self._busy(contest)
+                step = min(step, give_up_at - clock.monotonic())
+            await Pause(step, clock)
+        return step
+
+    async def contend(self, contest: Contest) -> NamedTenure | float:
+        """One step of a contest; interrupted, it does not keep what it may have taken."""
         try:
-            while not isinstance(step := await contest.step(), NamedTenure):
-                if give_up_at is not None:
-                    if clock.monotonic() >= give_up_at:
-                        raise self._busy(contest)
-                    step = min(step, give_up_at - clock.monotonic())
-                await Pause(step, clock)
+            step = await contest.step()
             await _Here()
         except (Exception, GeneratorExit):
             raise
-        except BaseException:  # interrupted: whether we hold it by now is not known
+        except BaseException:  # whether we hold it by now is not known
             await leases.release(self._parts.items, self.name, token=contest.token, fence=0)
             raise
         return step
@@ -209,7 +214,8 @@ class LeaseBase:
         owner = contest.seen.owner if contest.seen is not None else None
         return LeaseBusyError(f"the lease {self.name!r} is held by {owner or 'another owner'}; wait longer with wait=")
 
-    def _begin(self, tenure: NamedTenure) -> None:
+    def begin(self, tenure: NamedTenure) -> None:
+        """Hold what was acquired, and renew it from now on."""
         self.lost.clear()
         self._tenure = self._last = tenure
         tenure.listen(self._told)
@@ -222,6 +228,10 @@ class LeaseBase:
             tenure.close()
             self._parts.keeper.forget(tenure)
         return tenure
+
+    def abandon(self) -> None:
+        """Hold it no more without releasing it: it runs out, and nobody else begins before."""
+        self._end()
 
     async def _release(self, tenure: NamedTenure, *, was_valid: bool) -> bool:
         """The plan of ``release``: whether it was ours to the end."""
@@ -264,7 +274,7 @@ class Lease(LeaseBase):
             LeaseBusyError: another owner has it.
             StoreUnavailableError: DynamoDB is out of reach.
         """
-        self._begin(self._parts.driver.run(self._acquire(wait)))
+        self.begin(self._parts.driver.run(self._acquire(wait)))
         return self
 
     def try_acquire(self) -> bool:

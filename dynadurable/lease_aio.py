@@ -11,6 +11,7 @@ from typing import Any, Self
 from .errors import LeaseBusyError, LeaseLostError
 from .lease import ONE_TRY, LeaseBase
 from .storage import leases
+from .worker.contest import NamedTenure
 
 
 class AioLease(LeaseBase):
@@ -33,9 +34,13 @@ class AioLease(LeaseBase):
     async def acquire(self, *, wait: timedelta | None = ONE_TRY) -> Self:
         """Take the lease, and renew it from now on; see ``Lease.acquire``. Cancelled, it does not keep the lease."""
         driver = await self._parts.loops.get()
-        self._loop = asyncio.get_running_loop()
-        self._begin(await driver.see_through(self._acquire(wait)))
+        self.begin(await driver.see_through(self._acquire(wait)))
         return self
+
+    def begin(self, tenure: NamedTenure) -> None:
+        """Hold what was acquired, and renew it from now on; on the loop."""
+        self._loop = asyncio.get_running_loop()
+        super().begin(tenure)
 
     async def try_acquire(self) -> bool:
         """The same in one try: whether it was free."""

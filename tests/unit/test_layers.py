@@ -27,6 +27,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "definitions",
         "fan_out",
         "handle",
+        "leader",
+        "leader_aio",
         "lease",
         "lease_aio",
         "locate",
