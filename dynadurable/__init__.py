@@ -21,7 +21,15 @@ from .errors import (
     RunUnknownError,
     Snooze,
 )
-from .fan_out import fan_out, iterable_pages, paginator_pages, query_pages
+from .fan_out import (
+    async_iterable_pages,
+    async_paginator_pages,
+    fan_out,
+    fan_out_async,
+    iterable_pages,
+    paginator_pages,
+    query_pages,
+)
 from .handle import AioRunHandle, RunHandle, TransactItems, TransactModels
 from .model.dead_letter import DeadGroup, DeadLetter
 from .model.explanation import Explanation
@@ -79,7 +87,10 @@ __all__ = [
     "TransactModels",
     "Worker",
     "WorkerInfo",
+    "async_iterable_pages",
+    "async_paginator_pages",
     "fan_out",
+    "fan_out_async",
     "iterable_pages",
     "paginator_pages",
     "query_pages",

@@ -19,6 +19,10 @@ Recipient_co = TypeVar("Recipient_co", covariant=True)
 
 PAGE_ITEMS = 200
 """A checkpoint for every eight batches costs an eighth more requests; a crash repeats at most 400 writes."""
+GOES_ON = (
+    "a page source yielded a page without a cursor, which says that it is the last, and then another; "
+    "give each page the cursor from which to go on after it"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +69,8 @@ def query_pages(*, page_items: int = PAGE_ITEMS, **params: Any) -> QueryPages:
     ... ).params["Limit"]
     200
     """
-    _check_start(params)
-    _check_size(page_items)
+    check_start(params)
+    check_size(page_items)
     return QueryPages({"Limit": page_items, **params})
 
 
@@ -75,8 +79,8 @@ def paginator_pages(paginator: Any, *, page_items: int = PAGE_ITEMS, **params: A
 
     >>> source = paginator_pages(client.get_paginator("query"), TableName=..., ...)  # doctest: +SKIP
     """
-    _check_start(params)
-    _check_size(page_items)
+    check_start(params)
+    check_size(page_items)
     limited = {"Limit": page_items, **params}
 
     def pages(cursor: Any) -> Iterator[RecipientPage[dict[str, Any]]]:
@@ -102,7 +106,7 @@ def iterable_pages(
     >>> [page.recipients for page in numbers(2)]
     [[3, 4], [5]]
     """
-    _check_size(page_items)
+    check_size(page_items)
 
     def pages(cursor: Any) -> Iterator[RecipientPage[Recipient]]:
         rest = iter(iterate(cursor))
@@ -147,18 +151,17 @@ def until_last(pages: Iterable[RecipientPage[Any]]) -> Iterator[RecipientPage[An
     rest = iter(pages)
     for page in rest:
         if page.cursor is None and next(rest, None) is not None:
-            raise ConfigurationError(
-                "a page source yielded a page without a cursor, which says that it is the last, and then another; "
-                "give each page the cursor from which to go on after it"
-            )
+            raise ConfigurationError(GOES_ON)
         yield page
 
 
-def _check_start(params: dict[str, Any]) -> None:
+def check_start(params: dict[str, Any]) -> None:
+    """The beginning is the fan-out's to choose."""
     if "ExclusiveStartKey" in params:
         raise ConfigurationError("a source takes no ExclusiveStartKey: the fan-out resumes from its own cursor")
 
 
-def _check_size(page_items: int) -> None:
+def check_size(page_items: int) -> None:
+    """A page holds something."""
     if page_items < 1:
         raise ConfigurationError(f"page_items must be at least 1, not {page_items!r}")

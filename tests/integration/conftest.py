@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from dynadurable import App
-from dynadurable.clock import SystemClock
+from dynadurable.clock import Clock, SystemClock
 from dynadurable.testing.clock import ManualClock
 from tests.faults import FaultPlan
 from tests.integration.world import WatchedSession, World
@@ -48,16 +49,34 @@ def items_in(moto_store: Store) -> Callable[[App], list[dict[str, Any]]]:
     return read
 
 
-@pytest.fixture(params=["threads", pytest.param("aioboto3", marks=[pytest.mark.aio, pytest.mark.server])])
+WORLDS = ["threads", pytest.param("aioboto3", marks=[pytest.mark.aio, pytest.mark.server])]
+
+
+@pytest.fixture(params=WORLDS)
 def world(request: pytest.FixtureRequest, open_store: Callable[[str], Store]) -> Iterator[World]:
     """An app on the machine's clock, for event loops: on either transport in turn."""
-    with_client = request.param == "aioboto3"
-    store, clock, plan = open_store("ministack" if with_client else "moto"), SystemClock(), FaultPlan()
+    with _opened(request.param, open_store, SystemClock()) as opened:
+        yield opened
+
+
+@pytest.fixture(params=WORLDS)
+def still_world(
+    request: pytest.FixtureRequest, open_store: Callable[[str], Store], clock: ManualClock
+) -> Iterator[World]:
+    """The same with a clock that only the test moves."""
+    with _opened(request.param, open_store, clock) as opened:
+        yield opened
+
+
+@contextmanager
+def _opened(kind: str, open_store: Callable[[str], Store], clock: Clock) -> Iterator[World]:
+    with_client = kind == "aioboto3"
+    store, plan = open_store("ministack" if with_client else "moto"), FaultPlan()
     plan.attach(store.client)
     session = WatchedSession(_aioboto3_session(), plan, store.client_kwargs) if with_client else None
     app = App(store.table(), client=store.client, aio_session=session, clock=clock)
-    yield World(app=app, clock=clock, plan=plan, store=store, session=session)
-    plan.detach()
+    with plan:
+        yield World(app=app, clock=clock, plan=plan, store=store, session=session)
 
 
 @functools.cache
