@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import signal
 import threading
 import time
@@ -17,6 +18,7 @@ from dynadurable.errors import InputRefusedError, TableMissingError
 from tests.faults import Hold
 from tests.integration.world import World, our_threads, play
 from tests.patience import LOOK_SECONDS, LOOKS
+from tests.servers import Store
 
 NOW = timedelta(0)
 QUICK = (timedelta(seconds=0.02), timedelta(seconds=0.1))
@@ -131,6 +133,47 @@ def test_loops_in_many_threads_have_clients_of_their_own(world: World) -> None:
     assert failed == []
     assert len(world.rows()) == 60
     assert world.session is None or world.session.made == 12
+
+
+@pytest.mark.server
+def test_forked_children_and_their_parent_work_each_with_a_client_of_its_own(
+    ministack: Store, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PUB-59: forked while the parent's loop runs and has connections open; 3 processes enqueue 40 runs each."""
+    for name, value in (("ACCESS_KEY_ID", "aws_access_key_id"), ("SECRET_ACCESS_KEY", "aws_secret_access_key")):
+        monkeypatch.setenv(f"AWS_{name}", ministack.client_kwargs[value])
+    session = None if world.session is None else _plain_session()
+    app = App(ministack.table(), region="us-east-1", endpoint_url=ministack.endpoint_url, aio_session=session)
+
+    @app.job
+    async def work(number: int) -> None:
+        """Never runs."""
+
+    async def enqueue() -> None:
+        await asyncio.gather(*(app.aio.enqueue(work, number) for number in range(40)))
+
+    def child() -> None:
+        asyncio.events._set_running_loop(None)  # a fork inside a running loop copies that it runs
+        asyncio.run(enqueue())
+
+    async def main() -> None:
+        await app.aio.check_table()
+        children = [multiprocessing.get_context("fork").Process(target=child) for _ in range(2)]
+        for one in children:
+            one.start()
+        await enqueue()
+        await asyncio.gather(*(asyncio.to_thread(one.join, 60) for one in children))
+        assert [one.exitcode for one in children] == [0, 0]
+        await app.aio.check_table()
+
+    asyncio.run(main())
+    assert ministack.client.scan(TableName=app.schema.table)["Count"] == 120
+
+
+def _plain_session() -> Any:
+    from aiobotocore.session import AioSession
+
+    return AioSession()
 
 
 def test_a_cancelled_enqueue_leaves_nothing_held(world: World) -> None:
