@@ -205,3 +205,23 @@ def test_an_idempotency_key_stays_over_attempts_and_replays_and_not_over_lives(a
 def test_options_that_make_no_sense_are_refused(sync: Any) -> None:
     with pytest.raises(InputRefusedError, match="unique_for= needs key="):
         sync.using(unique_for=timedelta(hours=1))
+
+
+def test_keys_and_names_of_any_script_find_the_same_run(app: App, make_app: Callable[..., App]) -> None:
+    """PUB-30: in the id, in lists and in what is shown; nothing is stripped."""
+    key, text = "order/😀/7\0", "a\0b\x1f\u2028 👩‍👩‍👧 é"
+
+    @app.job(name="rapport-été", queue="file d'été #1", retry=Retry.none(), keep_result=timedelta(days=1))
+    def report(t: str, fails: bool) -> str:
+        if fails:
+            raise ValueError(t)
+        return t
+
+    runs = [app.enqueue(report.using(key=f"{key}{fails}"), text, fails) for fails in (False, True)]
+    assert app.enqueue(report.using(key=f"{key}False"), text, False) == runs[0]
+    app.worker(concurrency=1).drain()
+    other = make_app()
+    assert other.run(runs[0].id).result() == text
+    (letter,) = other.dead.list(queue="file d'été #1")
+    assert (letter.run_id, letter.job, letter.error) == (runs[1].id, "rapport-été", f"ValueError: {text}")
+    assert other.dead.get(letter.run_id).key == f"{key}True"
