@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from ..errors import ConfigurationError, InputRefusedError, RunUnknownError
+from ..errors import ConfigurationError, InputRefusedError, NewerFormatError, RunUnknownError
 from ..model import codec, instant
 from ..model.dead_letter import DeadFilter, DeadGroup, DeadLetter, Grouping
 from ..model.replay import FAILED, NEITHER, SUCCEEDED, UNKNOWN, ReplayReport, Tally, Watch
 from ..model.run_info import DEAD, RunInfo
 from ..operations import MAX_INPUT_BYTES, Operations
-from ..storage import dead, items, lookup, runs, workers
+from ..storage import dead, formats, items, lookup, runs, workers
 from ..storage.call import Pause
 from .runs import RunPlans, chosen_queues
 from .telling import to_dead_letter
@@ -105,6 +105,8 @@ class DeadPlans:
         """Bring one back, by its run id; nothing happens if it is not dead any more."""
         tally = Tally(dry_run=settings.dry_run)
         found = await lookup.find(self._items, run_id)
+        if found.unreadable:
+            raise RunUnknownError(run_id, "it was written by a newer version of dynadurable")
         if found.run is None or runs.is_expired(found.run, self._clock.now_ms()):
             raise RunUnknownError(run_id, "there is no such dead letter")
         edited = self._edited(found.run, settings.arguments)
@@ -145,7 +147,12 @@ class DeadPlans:
             tally.add(letter.run_id, done=True)
             return
         revival = self._revival(None)
-        outcome = await dead.replay(self._items, letter.run_id, letter.generation, revival)
+        try:
+            outcome = await dead.replay(self._items, letter.run_id, letter.generation, revival)
+        except NewerFormatError as error:
+            formats.warn(error)
+            tally.add(letter.run_id, done=False)
+            return
         tally.add(letter.run_id, done=outcome == dead.REPLAYED)
         if outcome != dead.REPLAYED:
             await dead.drop_stale(self._items, stored)
@@ -173,7 +180,10 @@ class DeadPlans:
             await Pause(LOOK_SECONDS, self._clock)
 
     async def _outcome(self, run_id: str, generation: str) -> str:
-        run = await runs.read(self._items, run_id)
+        try:
+            run = await runs.read(self._items, run_id)
+        except NewerFormatError:
+            return NEITHER
         if run is None:
             return SUCCEEDED  # only an end that keeps nothing leaves nothing
         if run.generation != generation:
@@ -205,12 +215,19 @@ class DeadPlans:
         tally = Tally(dry_run=dry_run)
 
         async def forget(stored: items.DeadLetter, letter: DeadLetter) -> bool:
-            tally.add(letter.run_id, done=dry_run or await dead.purge(self._items, stored))
+            tally.add(letter.run_id, done=dry_run or await self._purged(stored))
             _tell(progress, tally.matched)
             return True
 
         await self._walk(where, forget)
         return tally.report()
+
+    async def _purged(self, letter: items.DeadLetter) -> bool:
+        try:
+            return await dead.purge(self._items, letter)
+        except NewerFormatError as error:
+            formats.warn(error)
+            return False
 
     # --- walking ----------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ class ReplayReport:
     done: int = 0
     """Runs that were brought back (or purged). In a dry run: that would be."""
     skipped: int = 0
-    """Letters whose runs were not dead any more, or gone; such letters are removed."""
+    """Letters whose runs were not dead any more, or gone: such letters are removed. Or in a newer format: left."""
     failed_again: int = 0
     """Brought back runs that were seen to fail again."""
     stopped: str | None = None

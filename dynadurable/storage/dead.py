@@ -6,16 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 
 from ..errors import ConditionFailedError, TransactionFailedError
-from . import lookup, requests, runs
+from . import formats, lookup, requests, runs
 from .births import place_of
 from .call import Several
-from .items import DEAD, LIVE, DeadLetter, Items, Run, is_ours
+from .items import DEAD, LIVE, DeadLetter, Items, Run
 from .keys import (
-    MAX_SHARDS,
     INPUT_PAGE,
+    MAX_SHARDS,
     PAGE_PREFIX,
     RUN_SORT_KEY,
     dead_partition,
@@ -69,7 +70,8 @@ async def page(
         f"{span.since_ms:015d}", due_bound(span.until_ms)
     )
     reply = await requests.query(model, key, limit=PAGE_ITEMS, start=start, backwards=newest_first)
-    letters = [model.from_raw_data(raw) for raw in reply.get("Items", ()) if is_ours(raw)]
+    readable = formats.readable(reply.get("Items", ()), f"a dead letter of queue {queue!r}")
+    letters = [model.from_raw_data(dict(raw)) for raw in readable]
     fresh = [one for one in letters if one.ttl is None or int(one.ttl) * 1000 > now_ms]
     return Page(letters=fresh, next_start=reply.get("LastEvaluatedKey"))
 
@@ -114,7 +116,7 @@ async def replay(items: Items, run_id: str, generation: str | None, revival: Rev
         return NOT_DEAD
     sort_key = mark_sort_key(revival.due_ms, run_id, place=place_of(revival.generation, int(run.rev) + 1))
     model = items.run
-    as_seen = (model.state == DEAD) & (model.generation == run.generation)  # a key may have been taken anew
+    as_seen = _as_seen(items, run)
     await _move_input(items, run, revival)
     actions = [*_revived(items, sort_key, revival), *_with_journal(items, run)]
     revive = requests.update(model, run.pk, RUN_SORT_KEY, actions, as_seen)
@@ -206,9 +208,8 @@ async def purge(items: Items, letter: DeadLetter) -> bool:
     dead = run is None or (run.state == DEAD and run.generation == letter.generation)
     pages = await _pages_of(items, pk) if dead else []
     if dead and run is not None:
-        as_seen = (items.run.state == DEAD) & (items.run.generation == run.generation)
         try:
-            await requests.delete(items.run, pk, RUN_SORT_KEY, as_seen)
+            await requests.delete(items.run, pk, RUN_SORT_KEY, _as_seen(items, run))
         except ConditionFailedError:
             dead = (await runs.read(items, run_id)) is None
     if dead:
@@ -216,6 +217,13 @@ async def purge(items: Items, letter: DeadLetter) -> bool:
             await requests.delete(items.page, pk, sort_key)
     await drop_stale(items, letter)
     return dead
+
+
+def _as_seen(items: Items, run: Run) -> Condition:
+    """That it is dead, in the very life that was seen: its key may have been taken anew."""
+    model = items.run
+    as_seen: Condition = (model.state == DEAD) & (model.generation == run.generation) & formats.not_newer(model)
+    return as_seen
 
 
 async def _pages_of(items: Items, pk: str) -> list[str]:

@@ -1,19 +1,20 @@
 """Plans about a run's end: record it, then do what it owes, then let its mark go.
 
-What an end owes follows from the run item alone, and is harmless when done twice: whoever finds the mark of an ended run
-does it again (``settle.py``).
+What an end owes follows from the run item alone, and is harmless when done twice: whoever finds the mark of an ended
+run does it again (``settle.py``).
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 from pynamodb.expressions.update import Action
 
-from ..errors import ConditionFailedError
+from ..errors import ConditionFailedError, NewerFormatError
 from ..model import codec
 from ..model.failure import Failure
-from . import journal, lookup, marks, requests, runs, signals
+from . import formats, journal, lookup, marks, requests, runs, signals
 from .items import DEAD, SUCCEEDED, DeadLetter, Items, Mark, Run
 from .keys import dead_partition, parse_mark_sort_key
 from .signals import CHILD, OK, Signal, topic
@@ -41,7 +42,11 @@ async def end(
     )
     if dead_letter is not None:
         await requests.put(dead_letter)
-    await _pay_the_rest(items, run)
+    try:
+        await _pay_the_rest(items, run)
+    except NewerFormatError as error:  # a parent, or pages: whoever claims the mark next sees to it
+        formats.warn(error)
+        return run
     await marks.drop(items, mark)
     return run
 
@@ -49,10 +54,8 @@ async def end(
 async def pay(items: Items, run: Run) -> None:
     """Everything that an end owes, again or for the first time."""
     if run.state == DEAD and run.dead_letter is not None:
-        try:
+        with contextlib.suppress(ConditionFailedError):  # it is there
             await requests.put(letter_of(items, run), items.dead_letter.pk.does_not_exist())
-        except ConditionFailedError:
-            pass  # it is there
     await _pay_the_rest(items, run)
 
 

@@ -51,15 +51,15 @@ def readable(raws: Iterable[Raw], what: str) -> list[Raw]:
         if is_ours(raw):
             kept.append(raw)
         elif is_newer(raw):
-            warn(what)
+            warn(NewerFormatError(what, version=version_of(raw)))
     return kept
 
 
-def warn(what: str) -> None:
+def warn(error: NewerFormatError) -> None:
     """Say once that something was left alone."""
-    if what not in _warned and len(_warned) < MAX_WARNINGS:
-        _warned.add(what)
-        log.warning("%s: written by a newer version of dynadurable, left alone; upgrade this process", what)
+    if error.what not in _warned and len(_warned) < MAX_WARNINGS:
+        _warned.add(error.what)
+        log.warning("%s", error)
 
 
 def not_newer(model: type[Item]) -> Condition:

@@ -19,7 +19,7 @@ from pynamodb.expressions.update import Action
 
 from ..errors import ConditionFailedError, PayloadTooLargeError, PayloadUnreadableError
 from ..model.record import BEGAN, Record, pack, unpack
-from . import requests, runs
+from . import formats, requests, runs
 from .items import Items, Mark, Page, Run
 from .keys import INPUT_PAGE, PAGE_PREFIX, page_sort_key
 from .size import WRITE_UNIT_BYTES, item_bytes, up_to_unit
@@ -88,7 +88,11 @@ async def load(items: Items, run: Run) -> Loaded:
 
 
 async def pages_of(items: Items, run: Run) -> dict[str, Page]:
-    """Every item of the run's journal, by sort key."""
+    """Every item of the run's journal, by sort key.
+
+    Raises:
+        NewerFormatError: one of them was written by a newer version of the library.
+    """
     model = items.page
     key = (model.pk == run.pk) & model.sk.startswith(prefix(run.journal_id))
     found: dict[str, Page] = {}
@@ -96,8 +100,9 @@ async def pages_of(items: Items, run: Run) -> dict[str, Page]:
     while True:
         reply = await requests.query(model, key, limit=LOAD_ITEMS, start=start, consistent=True)
         for raw in reply.get("Items", ()):
-            page = model.from_raw_data(raw)
-            found[page.sk] = page
+            if formats.checked(raw, "a page of the journal"):
+                page = model.from_raw_data(raw)
+                found[page.sk] = page
         start = reply.get("LastEvaluatedKey")
         if not start:
             return found

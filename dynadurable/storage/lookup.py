@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from . import requests
+from . import formats, requests
 from .items import Items, Mark, Page, Run, is_ours
 from .keys import INPUT_PAGE, RUN_SORT_KEY, first_place, mark_sort_key, page_sort_key, queue_partition, run_partition
 
@@ -72,19 +72,27 @@ async def result_of(items: Items, run: Run, run_id: str) -> bytes | None:
     """The result that a run kept, from its own item or from its page; ``None`` if none was kept or the page is gone."""
     if not run.result_page:
         return run.result
-    raw = await _read(items.page, run_partition(items.schema, run_id), run.result_page)
-    if raw is None:
-        return None
-    page: Page = items.page.from_raw_data(dict(raw))
-    return page.body
+    return await _body(items, run_partition(items.schema, run_id), run.result_page)
 
 
 async def input_of(items: Items, run: Run) -> bytes | None:
     """The input of a run, from its own item or from its page; ``None`` if the page is gone."""
     if run.input:
         return run.input
-    raw = await _read(items.page, run.pk, page_sort_key(run.journal_id, 0, INPUT_PAGE))
-    return None if raw is None else items.page.from_raw_data(dict(raw)).body
+    return await _body(items, run.pk, page_sort_key(run.journal_id, 0, INPUT_PAGE))
+
+
+async def _body(items: Items, pk: str, sk: str) -> bytes | None:
+    """What a page holds.
+
+    Raises:
+        NewerFormatError: a newer version of the library has written it.
+    """
+    raw = formats.checked(await _read(items.page, pk, sk), f"page {sk!r}")
+    if raw is None:
+        return None
+    page: Page = items.page.from_raw_data(dict(raw))
+    return page.body
 
 
 def _of_mark(items: Items, run_id: str, raw: Mapping[str, Any]) -> Found:

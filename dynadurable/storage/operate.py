@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from ..clock import Clock, UniqueIds
 from ..errors import ConditionFailedError, LeaseBusyError, LeaseLostError
-from . import ends, lookup, marks, requests, runs, settle
+from . import ends, formats, lookup, marks, requests, runs, settle
 from .births import ENDED_SECONDS, place_of, promoted, ttl_seconds
 from .call import Pause
 from .items import CANCELLED, LIVE, Items, Mark, Run
@@ -198,7 +198,7 @@ async def _ask_to_cancel(items: Items, found: Found) -> bool:
     assert found.mark is not None
     if found.run is not None:
         model = items.run
-        as_seen = (model.generation == found.run.generation) & (model.state == LIVE)
+        as_seen = (model.generation == found.run.generation) & (model.state == LIVE) & formats.not_newer(model)
         actions = [model.cancelled.set(True), model.rev.set(model.rev + 1)]
         key = run_partition(items.schema, found.run_id)
         try:

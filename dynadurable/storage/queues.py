@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from . import marks, requests
-from .call import Several
-from .items import Items, QueueSettings, is_ours
+from pynamodb.expressions.condition import Condition
+
+from ..errors import ConditionFailedError
+from . import formats, marks, requests
+from .call import Call, Several
+from .items import Items, QueueSettings
 from .keys import MAX_SHARDS, SETTINGS_SORT_KEY, dead_partition, queue_partition
 from .marks import Candidate
 
@@ -34,35 +37,62 @@ class Counts:
 
 
 async def settings(items: Items, queue: str) -> QueueSettings | None:
-    """What was set for the queue, if anything."""
-    model = items.queue_settings
-    reply = await requests.get(model, queue_partition(items.schema, queue, SETTINGS_SHARD), SETTINGS_SORT_KEY)
-    raw = reply.get("Item")
-    return model.from_raw_data(raw) if raw and is_ours(raw) else None
+    """What was set for the queue, if anything.
+
+    Raises:
+        NewerFormatError: a newer version of the library has set it.
+    """
+    raw = formats.checked(await _settings(items, queue), f"what is set for queue {queue!r}")
+    return items.queue_settings.from_raw_data(dict(raw)) if raw else None
+
+
+async def _settings(items: Items, queue: str) -> Mapping[str, Any] | None:
+    key = queue_partition(items.schema, queue, SETTINGS_SHARD)
+    raw: Mapping[str, Any] | None = (await requests.get(items.queue_settings, key, SETTINGS_SORT_KEY)).get("Item")
+    return raw
 
 
 async def is_paused(items: Items, queue: str) -> bool:
-    found = await settings(items, queue)
-    return found is not None and bool(found.paused)
+    """Whether no worker is to claim from it. What a newer version has set is heeded, as in a poll."""
+    raw = await _settings(items, queue) or {}
+    return bool(raw.get(items.queue_settings.paused.attr_name or "", {}).get("BOOL"))
 
 
 async def pause(items: Items, queue: str, *, now_ms: int, reason: str | None) -> None:
-    """No worker claims from this queue any more, from its next look on. What runs goes on. One write."""
-    await requests.put(
-        items.queue_settings(
-            pk=queue_partition(items.schema, queue, SETTINGS_SHARD),
-            sk=SETTINGS_SORT_KEY,
-            paused=True,
-            changed_ms=now_ms,
-            reason=reason,
-        )
+    """No worker claims from this queue any more, from its next look on. What runs goes on. One write.
+
+    Raises:
+        NewerFormatError: a newer version of the library has set something for the queue; that is not written over.
+    """
+    model = items.queue_settings
+    paused = model(
+        pk=queue_partition(items.schema, queue, SETTINGS_SHARD),
+        sk=SETTINGS_SORT_KEY,
+        paused=True,
+        changed_ms=now_ms,
+        reason=reason,
     )
+    await _set(items, queue, requests.put(paused, _may_be_set(items)))
 
 
 async def resume(items: Items, queue: str) -> None:
-    """Workers claim from it again. One write."""
+    """Workers claim from it again. One write. Raises as ``pause``."""
     key = queue_partition(items.schema, queue, SETTINGS_SHARD)
-    await requests.delete(items.queue_settings, key, SETTINGS_SORT_KEY)
+    await _set(items, queue, requests.delete(items.queue_settings, key, SETTINGS_SORT_KEY, _may_be_set(items)))
+
+
+def _may_be_set(items: Items) -> Condition:
+    model = items.queue_settings
+    condition: Condition = model.pk.does_not_exist() | formats.not_newer(model)
+    return condition
+
+
+async def _set(items: Items, queue: str, call: Call) -> None:
+    try:
+        await call
+    except ConditionFailedError:
+        await settings(items, queue)  # raises what stands in the way
+        raise
 
 
 # --- counting and listing -------------------------------------------------------------------------

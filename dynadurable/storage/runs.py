@@ -10,6 +10,8 @@ The holder's writes are conditional on three clauses together:
 * the *generation*: this life of the run id, not a later one that took over the key
 * the *mark* that the run names is the one we hold: a moved run has another holder
 * the *fence* is not above ours: a take-over of the same mark raised it
+
+And no write touches a run that a newer version of the library has taken over.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ from dataclasses import dataclass
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 
-from ..errors import ConditionFailedError, KeyConflictError, LeaseLostError, TransactionFailedError
-from . import marks, requests
+from ..errors import ConditionFailedError, KeyConflictError, LeaseLostError, NewerFormatError, TransactionFailedError
+from . import formats, marks, requests
 from .call import Call
 from .items import LIVE, Item, Items, Mark, Page, Run
 from .keys import RUN_SORT_KEY, queue_partition, run_partition
@@ -39,10 +41,14 @@ class Started:
 
 
 async def read(items: Items, run_id: str) -> Run | None:
-    """The run item as it stands (it may have expired: see ``is_expired``)."""
+    """The run item as it stands (it may have expired: see ``is_expired``).
+
+    Raises:
+        NewerFormatError: it was written by a newer version of the library.
+    """
     reply = await requests.get(items.run, run_partition(items.schema, run_id), RUN_SORT_KEY)
-    raw = reply.get("Item")
-    return items.run.from_raw_data(raw) if raw else None
+    raw = formats.checked(reply.get("Item"), f"run {run_id}")
+    return items.run.from_raw_data(dict(raw)) if raw else None
 
 
 def is_expired(run: Run, now_ms: int) -> bool:
@@ -78,6 +84,7 @@ async def start(
 
     Raises:
         KeyConflictError: the key belongs to a live run with another payload.
+        NewerFormatError: it belongs to a run that a newer version of the library has written.
     """
     seen = await read(items, run_id) if run.key is not None else None
     if seen is not None and (once or holds_key(seen, now_ms)):
@@ -92,7 +99,7 @@ async def start(
     try:
         await requests.put(run, _startable(items, seen))
     except ConditionFailedError as error:
-        stands = await marks.as_it_stands(items.run, run.pk, run.sk, error) or await read(items, run_id)
+        stands = await _in_the_way(items, error, run, mark, run_id=run_id)
         if stands is None or stands.generation != run.generation:
             return await _join_instead(items, stands, run, mark, run_id=run_id)
     if elapsed_ms() > GRACE_MS // 2:
@@ -105,7 +112,8 @@ def startable(items: Items, run: Run, now_ms: int) -> Condition:
     model = items.run
     free = model.unique_until_ms.does_not_exist() | (model.unique_until_ms <= now_ms)
     grows = model.fence < run.fence  # a transaction sent late must not take the fence of a key back
-    condition: Condition = model.pk.does_not_exist() | ((model.state != LIVE) & free & grows)
+    over = (model.state != LIVE) & formats.not_newer(model)
+    condition: Condition = model.pk.does_not_exist() | (over & free & grows)
     return condition
 
 
@@ -113,9 +121,23 @@ def _startable(items: Items, seen: Run | None) -> Condition:
     model = items.run
     if seen is None:
         return model.pk.does_not_exist()
-    as_seen = (model.generation == seen.generation) & (model.state == seen.state)
+    as_seen = (model.generation == seen.generation) & (model.state == seen.state) & formats.not_newer(model)
     startable: Condition = model.pk.does_not_exist() | as_seen  # the ended run that we saw, not a new life of the key
     return startable
+
+
+async def _in_the_way(items: Items, error: ConditionFailedError, run: Run, mark: Mark, *, run_id: str) -> Run | None:
+    """The run that a start met; it may be our own, put by a try whose reply was lost."""
+    stands = await marks.as_it_stands(items.run, run.pk, run.sk, error)
+    try:
+        return stands or await read(items, run_id)
+    except NewerFormatError:
+        await _ignoring_condition(_forgetting(items, mark))
+        raise
+
+
+def _forgetting(items: Items, mark: Mark) -> Call:
+    return requests.delete(items.mark, mark.pk, mark.sk, items.mark.generation == mark.generation)
 
 
 async def _join(items: Items, stands: Run, run: Run, *, run_id: str) -> Started:
@@ -129,7 +151,7 @@ async def _join(items: Items, stands: Run, run: Run, *, run_id: str) -> Started:
 
 async def _join_instead(items: Items, stands: Run | None, run: Run, mark: Mark, *, run_id: str) -> Started:
     """Somebody else was quicker; our own mark points to nothing and goes."""
-    forget = requests.delete(items.mark, mark.pk, mark.sk, items.mark.generation == mark.generation)
+    forget = _forgetting(items, mark)
     try:
         if stands is None:  # it was removed again meanwhile: as good as never acknowledged
             raise LeaseLostError(f"run {run_id} was started and removed by somebody else meanwhile; enqueue it again")
@@ -154,7 +176,9 @@ async def vouch(items: Items, run: Run) -> None:
         model.placed_ms.set(model.placed_ms | mark.placed_ms),
         model.vouched.add(1),
     ]
-    await requests.upsert(model, mark.pk, mark.sk, actions)
+    # What a newer version has put there is there: it needs no word of ours.
+    condition = model.pk.does_not_exist() | formats.not_newer(model)
+    await _ignoring_condition(requests.update(model, mark.pk, mark.sk, actions, condition))
 
 
 async def vouch_late(items: Items, run: Run, page: Page | None) -> None:
@@ -185,7 +209,7 @@ def pointer_to(items: Items, run: Run) -> Mark:
 def held_run(items: Items, mark: Mark) -> Condition:
     """The clauses under every write of a run's holder; see the top of this file."""
     model = items.run
-    life = (model.generation == mark.generation) & (model.state == LIVE)
+    life = (model.generation == mark.generation) & (model.state == LIVE) & formats.not_newer(model)
     held: Condition = life & (model.mark == mark.sk) & (model.fence <= mark.fence)
     return held
 

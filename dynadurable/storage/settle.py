@@ -8,15 +8,19 @@
 | names another mark                             | puts that one if absent (and wakes a run that waits),      |
 |                                                | deletes this one                                           |
 | live and names this mark                       | runs it                                                    |
+| in a format newer than this library's          | hands the mark back, for a minute                          |
 """
 
 from __future__ import annotations
 
-from . import ends, marks, runs, signals
+from ..errors import NewerFormatError
+from . import ends, formats, marks, runs, signals
 from .items import Items, Mark, Run
 from .keys import run_partition
 
 LOOK_AGAIN_MS = 3_000
+LEAVE_MS = 60_000
+"""How long what only a newer version can work on is not tried for again."""
 
 
 async def settle(items: Items, mark: Mark, *, run_id: str, now_ms: int) -> Run | None:
@@ -25,14 +29,27 @@ async def settle(items: Items, mark: Mark, *, run_id: str, now_ms: int) -> Run |
     claimed_before = mark.fence > (mark.fence_placed or 0) + 1
     run = await runs.raise_fence(items, mark, run_key) if claimed_before else None
     if run is None:
-        run = await runs.read(items, run_id)
+        try:
+            run = await runs.read(items, run_id)
+        except NewerFormatError as error:
+            await _leave(items, mark, error, now_ms=now_ms)
+            return None
         if claimed_before and run is not None and _is_for(run, mark):
             await marks.hand_back(items, mark)  # it changed under our hands: look again
             return None
     if run is not None and _is_for(run, mark):
         return run
-    await _repair(items, mark, run, now_ms=now_ms)
+    try:
+        await _repair(items, mark, run, now_ms=now_ms)
+    except NewerFormatError as error:
+        await _leave(items, mark, error, now_ms=now_ms)
     return None
+
+
+async def _leave(items: Items, mark: Mark, error: NewerFormatError, *, now_ms: int) -> None:
+    """Hand the mark back, for a worker that knows the newer format."""
+    formats.warn(error)
+    await marks.hand_back(items, mark, not_before_ms=now_ms + LEAVE_MS)
 
 
 def _is_for(run: Run, mark: Mark) -> bool:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pynamodb.expressions.update import Action
 
 from ..errors import ConditionFailedError
-from . import batches, marks, requests, runs
+from . import batches, formats, marks, requests, runs
 from .births import place_of
 from .items import LIVE, Items, Mark, Page, Run
 from .journal import prefix
@@ -61,7 +61,11 @@ async def read(items: Items, run: Run, topics: Sequence[str]) -> dict[str, Signa
     """Those of these signals that have come."""
     places = {sort_key(run.journal_id, one): one for one in topics}
     got = await batches.read(items, items.page, [(run.pk, key) for key in places])
-    return {places[key]: _signal(items.page.from_raw_data(dict(raw))) for (_, key), raw in got.items()}
+    return {
+        places[key]: _signal(items.page.from_raw_data(dict(raw)))
+        for (_, key), raw in got.items()
+        if formats.checked(raw, f"signal {places[key]!r}")
+    }
 
 
 def _signal(page: Page) -> Signal:
@@ -102,8 +106,8 @@ async def tell(items: Items, run_id: str, journal_id: str, topic_: str, signal: 
 
 
 async def _standing(items: Items, page: Page) -> Page | None:
-    raw = (await requests.get(items.page, page.pk, page.sk)).get("Item")
-    return items.page.from_raw_data(raw) if raw else None
+    raw = formats.checked((await requests.get(items.page, page.pk, page.sk)).get("Item"), "a signal")
+    return items.page.from_raw_data(dict(raw)) if raw else None
 
 
 def waits_for(run: Run, topic_: str | None) -> bool:

@@ -5,12 +5,13 @@ Stepped by a thread for ``def`` jobs, by an event loop for ``async def`` ones.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 from ..clock import to_datetime
-from ..errors import LeaseLostError
+from ..errors import LeaseLostError, NewerFormatError
+from ..log import careful_log
 from ..model import failure
 from ..model.job import Job
 from ..storage import marks, settle
@@ -24,9 +25,13 @@ from .context import ContextBase
 from .endings import Attempt, bury, carry_out
 from .engine import Engine
 from .held import Held
+from .insist import insist
 from .verdict import Cancel, HandBack, Verdict
 
-log = logging.getLogger("dynadurable.worker")
+log = careful_log("dynadurable.worker")
+
+NEWER_DELAY = timedelta(minutes=1)
+"""How long what only a newer version can read is not tried for again."""
 
 ContextFactory = Callable[..., ContextBase]
 WorkflowBody = Callable[[Attempt, Job[Any, Any], "failure.Failure | None"], Plan[Verdict]]
@@ -67,7 +72,7 @@ class Attempts:
         engine.hold(held)
         try:
             engine.tell("claimed", mark.job, run_id)
-            event = await self._work(held, run)
+            event = await insist(self._work(held, run), held, engine.clock)
         except LeaseLostError as error:
             log.warning("%s", error)
             event = "lost"
@@ -111,7 +116,7 @@ class Attempts:
         life = str(attempt.run.created_ms) if attempt.run is not None and attempt.run.key else ""
         try:
             if job.is_workflow and self._workflow is not None:
-                return await self._workflow(attempt, job, lost)
+                return await self._workflow_body(self._workflow, attempt, job, lost)
             arguments = job.from_payload(attempt.run.input if attempt.run is not None else mark.input or b"")
             engine.tell("started", job.name, held.run_id)
             value = await Body(job, arguments, self._context(engine, held, job=job.name, life=life), held)
@@ -121,11 +126,18 @@ class Attempts:
             return self._raised(error, job, attempt)
         return verdict.on_return(value, told=held.reason)
 
+    async def _workflow_body(
+        self, workflow: WorkflowBody, attempt: Attempt, job: Job[Any, Any], lost: failure.Failure | None
+    ) -> Verdict:
+        try:
+            return await workflow(attempt, job, lost)
+        except NewerFormatError as error:  # of its journal, not out of its code: for a worker that knows the format
+            log.warning("run %s is handed back: %s", attempt.held.run_id, error)
+            return HandBack(refund=True, delay=NEWER_DELAY)
+
     def _raised(self, error: BaseException, job: Job[Any, Any], attempt: Attempt) -> Verdict:
         held = attempt.held
-        decided = verdict.on_error(
-            error, job=job, attempt=attempt.number, told=held.reason, dice=self.engine.dice()
-        )
+        decided = verdict.on_error(error, job=job, attempt=attempt.number, told=held.reason, dice=self.engine.dice())
         if isinstance(decided, verdict.TryAgain):
             log.warning("run %s of %s failed, again in %s", held.run_id, job.name, decided.delay, exc_info=error)
         elif isinstance(decided, verdict.Bury):

@@ -9,7 +9,7 @@ from typing import Any
 
 from pynamodb.expressions.update import Action
 
-from ..errors import InputRefusedError, LeaseLostError
+from ..errors import InputRefusedError, LeaseLostError, NewerFormatError
 from ..model import codec, failure
 from ..model.failure import Failure
 from ..model.job import Job
@@ -77,7 +77,10 @@ async def was_cancelled(attempt: Attempt) -> bool:
     stands = await marks.read(items, mark.pk, mark.sk)
     if stands is None or stands.token != mark.token:
         return False
-    run = None if attempt.run is None else await runs.read(items, attempt.held.run_id)
+    try:
+        run = None if attempt.run is None else await runs.read(items, attempt.held.run_id)
+    except NewerFormatError:  # it is a newer version's business now
+        return False
     return bool(stands.cancelled or (run is not None and run.cancelled))
 
 
