@@ -3,6 +3,10 @@
 from .aio import AioApp
 from .app import App
 from .errors import (
+    BranchesFailedError,
+    CallbackFailedError,
+    ChildFailedError,
+    CommitRefusedError,
     ConfigurationError,
     DynadurableError,
     EnqueueIncompleteError,
@@ -12,6 +16,8 @@ from .errors import (
     KeyConflictError,
     LeaseBusyError,
     LeaseLostError,
+    NonDeterminismError,
+    NotReplayableError,
     PayloadRefusedError,
     PayloadTooLargeError,
     RunCancelledError,
@@ -20,6 +26,11 @@ from .errors import (
     RunNotFinishedError,
     RunUnknownError,
     Snooze,
+    StepFailedError,
+    StepInterruptedError,
+    StepTimeoutError,
+    WaitTimeoutError,
+    WorkflowError,
 )
 from .fan_out import (
     async_iterable_pages,
@@ -31,6 +42,7 @@ from .fan_out import (
     query_pages,
 )
 from .handle import AioRunHandle, RunHandle, TransactItems, TransactModels
+from .model.completion import Completion
 from .model.dead_letter import DeadGroup, DeadLetter
 from .model.explanation import Explanation
 from .model.failure import Failure
@@ -38,6 +50,7 @@ from .model.job import AsyncJob, Job, JobCall
 from .model.queue import Queue
 from .model.queue_info import QueueInfo
 from .model.replay import ReplayReport
+from .model.results import Outcome, Results
 from .model.retry import Retry
 from .model.run_info import RunInfo
 from .model.worker_info import WorkerInfo
@@ -45,6 +58,9 @@ from .worker.context import JobContext
 from .worker.context_aio import AsyncJobContext
 from .worker.worker import Worker
 from .worker.worker_aio import AioWorker
+from .workflow.context import WorkflowContext
+from .workflow.context_aio import AsyncWorkflowContext
+from .workflow.waits import NotYet
 
 __all__ = [
     "AioApp",
@@ -53,6 +69,12 @@ __all__ = [
     "App",
     "AsyncJob",
     "AsyncJobContext",
+    "AsyncWorkflowContext",
+    "BranchesFailedError",
+    "CallbackFailedError",
+    "ChildFailedError",
+    "CommitRefusedError",
+    "Completion",
     "ConfigurationError",
     "DeadGroup",
     "DeadLetter",
@@ -69,11 +91,16 @@ __all__ = [
     "KeyConflictError",
     "LeaseBusyError",
     "LeaseLostError",
+    "NonDeterminismError",
+    "NotReplayableError",
+    "NotYet",
+    "Outcome",
     "PayloadRefusedError",
     "PayloadTooLargeError",
     "Queue",
     "QueueInfo",
     "ReplayReport",
+    "Results",
     "Retry",
     "RunCancelledError",
     "RunDeadError",
@@ -83,10 +110,16 @@ __all__ = [
     "RunNotFinishedError",
     "RunUnknownError",
     "Snooze",
+    "StepFailedError",
+    "StepInterruptedError",
+    "StepTimeoutError",
     "TransactItems",
     "TransactModels",
+    "WaitTimeoutError",
     "Worker",
     "WorkerInfo",
+    "WorkflowContext",
+    "WorkflowError",
     "async_iterable_pages",
     "async_paginator_pages",
     "fan_out",

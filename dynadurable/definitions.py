@@ -11,6 +11,7 @@ from .errors import ConfigurationError
 from .model import job as jobs
 from .model.job import DEFAULT_QUEUE, AsyncJob, Job
 from .model.registry import Registry
+from .model.retention import Retention
 from .model.retry import Retry
 from .storage.keys import check_name
 from .worker.context import JobContext
@@ -27,6 +28,7 @@ class WorkflowDefinitions:
     """Defines workflows in an app's registry."""
 
     registry: Registry
+    retention: Retention
 
     @overload
     def workflow(
@@ -45,6 +47,7 @@ class WorkflowDefinitions:
         retry: Retry | None = None,
         keep_result: timedelta | None = None,
         keep_failed: timedelta | None = None,
+        keep_history: timedelta | None = None,
     ) -> WorkflowDecorator: ...
 
     def workflow(  # type: ignore[misc]  # the signatures that count are the overloads above
@@ -57,11 +60,12 @@ class WorkflowDefinitions:
         retry: Retry | None = None,
         keep_result: timedelta | None = None,
         keep_failed: timedelta | None = None,
+        keep_history: timedelta | None = None,
     ) -> Any:
-        """Make a function a workflow: its code is replayed after a crash, and what it did through ``ctx`` is not repeated.
+        """Make a function a workflow: its code is replayed after a crash, and what it did by ``ctx`` is not repeated.
 
-        The first parameter is a ``WorkflowContext``, of an ``async def`` an ``AsyncWorkflowContext``. ``retry`` says how
-        often the whole is tried after an error that the code lets out; steps have retries of their own. The other
+        The first parameter is a ``WorkflowContext``, of an ``async def`` an ``AsyncWorkflowContext``. ``retry`` says
+        how often the whole is tried after an error that the code lets out; steps have retries of their own. The other
         options are those of ``job``.
 
         >>> @app.workflow(keep_result=timedelta(days=7))  # doctest: +SKIP
@@ -85,8 +89,9 @@ class WorkflowDefinitions:
                 retry=retry or Retry(),
                 context_types=(WorkflowContextBase, right),
                 wrong_contexts=(wrong, JobContext, AsyncJobContext),
-                keep_result=keep_result,
-                keep_failed=keep_failed,
+                keep_result=kept.keep_result,
+                keep_failed=kept.keep_failed,
+                keep_history=kept.keep_history,
                 is_workflow=True,
             )
             check_name("a workflow's name", made.name)

@@ -120,7 +120,7 @@ class Callbacks:
         return self._run(self._plans.fail(token, reason))
 
     def heartbeat(self, token: str) -> bool:
-        """Say that it is being worked on, so that its ``heartbeat`` time begins anew; false if nobody waits any more."""
+        """Say that it is being worked on: its ``heartbeat`` time begins anew; false if nobody waits any more."""
         return self._run(self._plans.heartbeat(token))
 
 

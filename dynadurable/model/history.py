@@ -1,8 +1,9 @@
 """What a workflow's journal says about its operations, and whether today's code asks for the same ones.
 
-An operation is known by scope, kind, name and occurrence (``Identity``). A *line* is the order in which one scope's code
-comes to its operations: the workflow itself, or one branch of a ``map``. On replay each operation that is reached must
-be the one that was recorded at this place of its line; anything else is a ``NonDeterminismError``, before any body runs.
+An operation is known by scope, kind, name and occurrence (``Identity``). A *line* is the order in which one scope's
+code comes to its operations: the workflow itself, or one branch of a ``map``. On replay each operation that is reached
+must be the one that was recorded at this place of its line; anything else is a ``NonDeterminismError``, before any body
+runs.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from .record import AGAIN, REWIND, Identity, Record
 
 CONTROL = "!"
 """The scope of records that belong to no operation."""
+UNDO_SCOPE = "undo"
+"""The scope of compensations."""
 REWIND_IDENTITY = Identity(CONTROL, REWIND, REWIND, 1)
 
 
@@ -71,9 +74,19 @@ class History:
             past.progress, past.end = None, None
             past.life += 1
 
+    def counts(self, record: Record) -> bool:
+        """Whether the record is the one that stands for its operation, and was not made void."""
+        past = self.past(record.identity)
+        return record is past.end or record is past.progress
+
     def past(self, identity: Identity) -> Past:
         """What is recorded of that operation; the same object every time."""
         return self._pasts.setdefault(identity, Past(identity))
+
+    def begun(self) -> list[Past]:
+        """The operations that are recorded as begun and have no outcome, those of compensations left out."""
+        pasts = (past for scope, line in self._lines.items() if scope not in (CONTROL, UNDO_SCOPE) for past in line)
+        return [past for past in pasts if past.progress is not None and past.end is None]
 
     def line(self, scope: str) -> list[Past]:
         """The operations of a scope in the order of their first records. It grows with them."""
@@ -83,8 +96,10 @@ class History:
 class Line:
     """One pass of a scope's code over its operations, from the first one on."""
 
-    def __init__(self, history: History, scope: str, *, now_ms: int) -> None:
+    def __init__(self, history: History, scope: str, *, now_ms: int, is_ordered: bool = True) -> None:
         self.scope = scope
+        self.is_ordered = is_ordered
+        """Whether its code comes to one operation after the other; else whoever gives it the outcomes sees to that."""
         self.now_ms = now_ms
         """The time that the code in this scope sees: of the last thing that it was given."""
         self._history = history
@@ -99,7 +114,7 @@ class Line:
             NonDeterminismError: another one was recorded at this place.
         """
         identity = self.identify(kind, name)
-        if self._position < len(self._recorded):
+        if self.is_ordered and self._position < len(self._recorded):
             expected = self._recorded[self._position]
             if expected.identity != identity:
                 raise NonDeterminismError(expected=str(expected.identity), found=str(identity), where=str(where))
@@ -133,6 +148,6 @@ class Line:
         Raises:
             NonDeterminismError: there are recorded operations that it has not come to.
         """
-        if self.is_replaying:
+        if self.is_ordered and self.is_replaying:
             expected = self._recorded[self._position]
             raise NonDeterminismError(expected=str(expected.identity), found="the end", where=str(where))

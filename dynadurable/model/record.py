@@ -59,8 +59,8 @@ class Identity(NamedTuple):
 class Record:
     """What was recorded of one operation at one moment.
 
-    ``phase``: it *began* (a wait, a retry to come, an at-most-once step), it is *done*, or it *failed* for good. A later
-    record of the same operation says more than an earlier one.
+    ``phase``: it *began* (a wait, a retry to come, an at-most-once step), it is *done*, or it *failed* for good. A
+    later record of the same operation says more than an earlier one.
     """
 
     identity: Identity

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar, cast, overload
 from ..errors import BranchesFailedError
 from .completion import ALL_COMPLETED
 
-Value = TypeVar("Value", covariant=True)
+Value_co = TypeVar("Value_co", covariant=True)
 
 SUCCEEDED, FAILED, ABANDONED, NOT_STARTED = "succeeded", "failed", "abandoned", "not started"
 LETTERS = {SUCCEEDED: "s", FAILED: "f", ABANDONED: "a", NOT_STARTED: "-"}
@@ -17,17 +17,17 @@ STATES = {letter: state for state, letter in LETTERS.items()}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Outcome(Generic[Value]):
-    """One branch: ``state`` is "succeeded", "failed", "abandoned" (begun, then not needed any more) or "not started"."""
+class Outcome(Generic[Value_co]):
+    """One branch. ``state``: "succeeded", "failed", "abandoned" (begun, then not needed any more), "not started"."""
 
     index: int
     name: str
     state: str
-    value: Value | None = None
+    value: Value_co | None = None
     error: Exception | None = None
 
 
-class Results(Sequence[Value]):
+class Results(Sequence[Value_co]):
     """The values in the order of the branches, whatever order they ended in, and all failures.
 
     It is a sequence of values: to take the value of a branch that has none raises that branch's error.
@@ -37,7 +37,7 @@ class Results(Sequence[Value]):
     (['box'], 'all completed', False)
     """
 
-    def __init__(self, name: str, outcomes: Sequence[Outcome[Value]], *, reason: str = ALL_COMPLETED) -> None:
+    def __init__(self, name: str, outcomes: Sequence[Outcome[Value_co]], *, reason: str = ALL_COMPLETED) -> None:
         self.name = name
         self.outcomes = tuple(outcomes)
         self.reason = reason
@@ -47,15 +47,15 @@ class Results(Sequence[Value]):
         return len(self.outcomes)
 
     @overload
-    def __getitem__(self, index: int) -> Value: ...
+    def __getitem__(self, index: int) -> Value_co: ...
     @overload
-    def __getitem__(self, index: slice) -> list[Value]: ...
-    def __getitem__(self, index: int | slice) -> Value | list[Value]:
+    def __getitem__(self, index: slice) -> list[Value_co]: ...
+    def __getitem__(self, index: int | slice) -> Value_co | list[Value_co]:
         if isinstance(index, slice):
             return [self._value(outcome) for outcome in self.outcomes[index]]
         return self._value(self.outcomes[index])
 
-    def __iter__(self) -> Iterator[Value]:
+    def __iter__(self) -> Iterator[Value_co]:
         return map(self._value, self.outcomes)
 
     def __str__(self) -> str:
@@ -68,12 +68,12 @@ class Results(Sequence[Value]):
         return f"Results({self.name!r}, {self})"
 
     @property
-    def succeeded(self) -> list[Outcome[Value]]:
+    def succeeded(self) -> list[Outcome[Value_co]]:
         """The branches that returned."""
         return [outcome for outcome in self.outcomes if outcome.state == SUCCEEDED]
 
     @property
-    def failed(self) -> list[Outcome[Value]]:
+    def failed(self) -> list[Outcome[Value_co]]:
         """The branches that raised."""
         return [outcome for outcome in self.outcomes if outcome.state == FAILED]
 
@@ -83,9 +83,9 @@ class Results(Sequence[Value]):
         return [outcome.error for outcome in self.failed if outcome.error is not None]
 
     @property
-    def values(self) -> list[Value]:
+    def values(self) -> list[Value_co]:
         """The values of the branches that succeeded, in order."""
-        return [cast("Value", outcome.value) for outcome in self.succeeded]
+        return [cast("Value_co", outcome.value) for outcome in self.succeeded]
 
     @property
     def has_failures(self) -> bool:
@@ -101,7 +101,7 @@ class Results(Sequence[Value]):
         """A letter for each branch's state, as it is recorded."""
         return "".join(LETTERS[outcome.state] for outcome in self.outcomes)
 
-    def _value(self, outcome: Outcome[Any]) -> Value:
+    def _value(self, outcome: Outcome[Any]) -> Value_co:
         if outcome.state == SUCCEEDED:
-            return cast("Value", outcome.value)
+            return cast("Value_co", outcome.value)
         raise outcome.error if outcome.error is not None else BranchesFailedError(outcome.name, self)

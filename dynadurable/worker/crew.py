@@ -17,6 +17,7 @@ from ..model.registry import Registry
 from ..storage.environment import wants_metrics
 from ..storage.items import Items
 from ..workflow.body import WorkflowRunner
+from ..workflow.kind_tasks import TaskKind
 from ..workflow.kind_threads import ThreadKind
 from .attempt import Attempts
 from .context import JobContext
@@ -94,7 +95,7 @@ def make_worker(parts: Parts, queues: Sequence[Queue], settings: WorkerSettings)
         loop_lanes.append(
             LoopLane(
                 engine,
-                Attempts(engine, AsyncJobContext),
+                Attempts(engine, AsyncJobContext, WorkflowRunner(TaskKind())),
                 concurrency=settings.async_concurrency,
                 on_done=worker.on_done,
                 on_fatal=worker.on_fatal,

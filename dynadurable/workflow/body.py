@@ -20,10 +20,10 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Protocol
 
-from ..errors import Interrupted, LeaseLostError, WorkflowError
+from ..errors import Interrupted, LeaseLostError, Suspended, WorkflowError
 from ..model import codec, failure
 from ..model.failure import Failure
-from ..model.history import REWIND_IDENTITY
+from ..model.history import REWIND_IDENTITY, UNDO_SCOPE
 from ..model.job import Job
 from ..model.outcome import identity_of
 from ..model.record import BEGAN, Record
@@ -39,7 +39,7 @@ from .execution import REWINDING, Execution
 from .halt import Halted, JournalLost, Parked, Rewound
 from .strand import Strand
 from .turn import Turn
-from .undo import UNDO_SCOPE, compensate
+from .undo import compensate
 
 log = logging.getLogger("dynadurable.workflow")
 
@@ -117,6 +117,8 @@ class WorkflowRunner:
                 return self._failed(execution, job, stop.error)
             case Interrupted() if stop.reason == STOPPING:
                 return HandBack(refund=True)
+            case BaseException() if not isinstance(stop, (Suspended, Interrupted)):
+                return self._failed(execution, job, stop)
         if execution.mode == REWINDING or isinstance(stop, Rewound):
             return self._rewound(execution, lost)
         if told == CANCELLED:

@@ -10,6 +10,7 @@ from ..model import instant
 from ..model.history import Past
 from ..model.job import Job
 from ..model.record import BEGAN
+from ..model.retention import to_seconds
 from ..storage import births, ends, runs
 from ..storage.births import ENDED_SECONDS, Birth
 from ..storage.keys import keyed_run_id
@@ -62,7 +63,7 @@ def _birth(execution: Execution, past: Past, job: Job[Any, Any], payload: bytes)
     now_ms = engine.clock.now_ms()
     unique = engine.ids.make(now_ms)
     queue = options.queue or job.queue
-    keep = ENDED_SECONDS if job.keep_result is None else round(job.keep_result.total_seconds())
+    keep = to_seconds(job.keep_result)
     return Birth(
         job=job.name,
         queue=queue,
@@ -72,7 +73,8 @@ def _birth(execution: Execution, past: Past, job: Job[Any, Any], payload: bytes)
         unique=unique,
         input=payload,
         key=child_key(execution, past),
-        keep_seconds=keep,
+        keep_seconds=ENDED_SECONDS if keep is None else keep,
+        history_seconds=to_seconds(job.keep_history),
         build=engine.build,
         workflow=job.is_workflow,
         parent=execution.held.run_id,
@@ -92,6 +94,6 @@ def checked(job: Any) -> Job[Any, Any]:
         )
     if job.options.key is not None:
         raise ConfigurationError(
-            f"a child of a workflow gets its id from its parent: start {job.name!r} without key=, or enqueue it in a step"
+            f"a child gets its id from its parent: start {job.name!r} without key=, or enqueue it in a step"
         )
     return job

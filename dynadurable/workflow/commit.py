@@ -41,7 +41,7 @@ def checked(writes: Sequence[Any]) -> list[Mapping[str, Any]]:
     if not 1 <= len(flat) <= MAX_WRITES:
         raise InputRefusedError(f"a commit takes 1 to {MAX_WRITES} writes, not {len(flat)}")
     for write in flat:
-        if not isinstance(write, Mapping) or len(write) != 1 or not _VERBS >= write.keys():
+        if not isinstance(write, Mapping) or len(write) != 1 or not write.keys() <= _VERBS:
             raise InputRefusedError(
                 f"a commit takes elements of transact_write_items, such as {{'Put': {{...}}}}, not {write!r:.200}"
             )

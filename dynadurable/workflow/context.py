@@ -95,7 +95,7 @@ class WorkflowContext(WorkflowContextBase):
     # --- time -------------------------------------------------------------------------------------
 
     def sleep(self, duration: timedelta, *, name: str = "sleep") -> None:
-        """Wait. The time to wake is recorded when this is first come to; no worker is held, and restarts do not matter."""
+        """Wait. The time to wake is recorded when this is first come to; no worker is held meanwhile."""
         self._run(self._core.sleep(caller(), duration, name))
 
     def sleep_until(self, at: datetime, *, name: str = "sleep") -> None:
@@ -105,7 +105,7 @@ class WorkflowContext(WorkflowContextBase):
     # --- what the run is told ---------------------------------------------------------------------
 
     def wait_event(self, name: str, *, timeout: timedelta | None = None, default: Any = MISSING) -> Any:
-        """Wait for ``run.send_event(name, value)``; gives the value. It may have been sent before; the first one counts.
+        """Wait for ``run.send_event(name, value)``, gives the value. It may have been sent before; the first counts.
 
         Raises:
             WaitTimeoutError: it was not sent in time, and there is no ``default`` to give instead.
@@ -157,7 +157,7 @@ class WorkflowContext(WorkflowContextBase):
     def start(
         self, job: Job[Params, Returned], /, *args: Params.args, **kwargs: Params.kwargs
     ) -> ChildHandle[Returned]:
-        """Start another job or workflow as a run of its own; its id follows from this place, so there is never a second.
+        """Start another job or workflow as a run of its own. Its id follows from this place: there is never a second.
 
         >>> children = [ctx.start(pack, line) for line in order.lines]  # doctest: +SKIP
         >>> parcels = [child.result() for child in children]  # doctest: +SKIP

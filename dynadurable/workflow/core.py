@@ -45,13 +45,22 @@ MISSING: Any = object()
 class Core:
     """One line of operations on one strand, and the plans of everything that its code can ask for."""
 
-    def __init__(self, execution: Execution, stage: Stage, strand: Strand, scope: str, *, now_ms: int) -> None:
+    def __init__(
+        self,
+        execution: Execution,
+        stage: Stage,
+        strand: Strand,
+        scope: str,
+        *,
+        now_ms: int,
+        is_ordered: bool = True,
+    ) -> None:
         self.execution = execution
         self.stage = stage
         self.strand = strand
         self.here = NOWHERE
         """Where a branch of this line was asked for."""
-        self.line = Line(execution.history, scope, now_ms=now_ms)
+        self.line = Line(execution.history, scope, now_ms=now_ms, is_ordered=is_ordered)
         self.log = ReplayLog(self)
 
     # --- steps ------------------------------------------------------------------------------------
@@ -119,9 +128,9 @@ class Core:
 
     # --- what the run is told ---------------------------------------------------------------------
 
-    async def wait_event(self, where: Place, name: str, timeout: timedelta | None, default: Any) -> Any:
+    async def wait_event(self, where: Place, name: str, patience: timedelta | None, default: Any) -> Any:
         past = self._reach(EVENT, check_name("an event's name", name), where)
-        timeout_ms = None if timeout is None else waits.milliseconds(timeout, "timeout")
+        timeout_ms = None if patience is None else waits.milliseconds(patience, "timeout")
         awaited = Awaited(topic=signals.topic(signals.EVENT, name), what=f"event {name!r}", timeout_ms=timeout_ms)
         record = await self._outcome(past, lambda: waits.told(self.execution, past, awaited))
         return self._unless_late(record, default)
@@ -212,7 +221,14 @@ class Core:
         """The core of a part of this line."""
         own = scope_name(past.identity.name, past.identity.number) + suffix
         scope = f"{self.line.scope}/{own}" if self.line.scope else own
-        return Core(self.execution, self.stage, strand or self.strand, scope, now_ms=self.line.now_ms)
+        return Core(
+            self.execution,
+            self.stage,
+            strand or self.strand,
+            scope,
+            now_ms=self.line.now_ms,
+            is_ordered=self.line.is_ordered,
+        )
 
     # --- derived values ---------------------------------------------------------------------------
 
@@ -232,7 +248,7 @@ class Core:
 
         Before something that is recorded; and, if the last attempt parked or was handed back, before anything new.
         """
-        return self.line.is_replaying or (self.execution.was_left_in_order and not self.stage.is_live)
+        return self.stage.is_replaying(self.line) or (self.execution.was_left_in_order and not self.stage.is_live)
 
     # --- inside -----------------------------------------------------------------------------------
 

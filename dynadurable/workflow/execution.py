@@ -18,7 +18,7 @@ from pynamodb.expressions.update import Action
 
 from ..errors import DynadurableError, Interrupted, LeaseLostError, StoreUnavailableError
 from ..model import codec
-from ..model.history import CONTROL, REWIND_IDENTITY, History, Past
+from ..model.history import CONTROL, REWIND_IDENTITY, UNDO_SCOPE, History, Past
 from ..model.record import AGAIN, BEGAN, Identity, Record, is_delivery
 from ..storage import signals
 from ..storage.journal import Loaded, Writer
@@ -61,12 +61,18 @@ class Execution:
         self.on_stop: Callable[[], None] = lambda: None
         self.has_undo = False
         self.undos: list[Undo] = []
-        self.sequence: deque[Record] = deque(record for record in loaded.records if is_delivery(record))
-        """What the code is given, in the order in which it is (or will be) recorded: so it is given it on replay."""
         self._turn = turn
         self._pending: deque[Record] = deque()
         self._lock = threading.Lock()
         self._retry_culprits()
+        self.sequence = self._deliveries(loaded.records, undo=False)
+        """What the code is given, in the order in which it is (or will be) recorded: so it is given it on replay."""
+        self.undo_sequence = self._deliveries(loaded.records, undo=True)
+        """The same for its compensations."""
+
+    def _deliveries(self, records: Sequence[Record], *, undo: bool) -> deque[Record]:
+        counts = (record for record in records if is_delivery(record) and self.history.counts(record))
+        return deque(record for record in counts if (record.identity.scope == UNDO_SCOPE) == undo)
 
     def _retry_culprits(self) -> None:
         """What a dead run died of is tried again, now that it was brought back."""
@@ -175,7 +181,8 @@ class Execution:
         with self._lock:
             self._pending.append(record)
             if is_delivery(record):
-                self.sequence.append(record)
+                is_undo = record.identity.scope == UNDO_SCOPE
+                (self.undo_sequence if is_undo else self.sequence).append(record)
 
     async def _flushed(self, *, always: bool = False) -> None:
         async with self.turn():

@@ -1,4 +1,4 @@
-"""How a workflow's code is left before its end. None of these is an ``Exception``, so ``except Exception`` lets them pass."""
+"""How a workflow's code is left before its end. None is an ``Exception``: ``except Exception`` lets them pass."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Halted(Suspended):
 
 
 class JournalLost(Suspended):
-    """What was to be recorded may or may not have been: nothing further is done, the next attempt reads what there is."""
+    """What was to be recorded may or may not have been: nothing further is done, the next attempt will see."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..model.history import Past
+from ..model.history import Line, Past
 from ..model.record import Record
 from ..storage.call import Plan, Work
 from .halt import Parked
@@ -57,6 +57,10 @@ class Stage(Protocol):
     @property
     def is_live(self) -> bool:
         """Whether all that is recorded has been replayed."""
+        ...
+
+    def is_replaying(self, line: Line) -> bool:
+        """Whether the code of that line has still to be given something that is recorded."""
         ...
 
     def go_live(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import functools
 import inspect
 import threading
@@ -12,7 +13,7 @@ from datetime import timedelta
 from typing import Any
 
 from ..clock import Clock
-from ..errors import ConfigurationError, InputRefusedError, Snooze, StepTimeoutError
+from ..errors import BodyCancelledError, ConfigurationError, InputRefusedError, Snooze, StepTimeoutError
 from ..model import codec, failure
 from ..model.failure import Failure
 from ..model.history import Past
@@ -24,6 +25,7 @@ from ..storage.call import Pause, Work
 from ..storage.journal import MAX_VALUE_BYTES
 from ..storage.keys import check_name
 from .execution import SOON_MS, Execution
+from .strand import INSIDE_A_STEP
 
 KEY_PARAMETER = "idempotency_key"
 """A step's function that has a parameter of this name is given the step's key, unless the call gives one."""
@@ -135,19 +137,21 @@ class StepBody(Work):
 
     def perform(self) -> Any:
         if self._timeout is None:
-            return _result(self._call())
+            return _result(self._inside())
         box: list[tuple[Any, BaseException | None]] = []
         ended = threading.Event()
 
         def run() -> None:
             try:
-                box.append((_result(self._call()), None))
+                box.append((_result(self._inside()), None))
             except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
                 box.append((None, error))
             ended.set()
 
         end = self._clock.monotonic() + self._timeout
-        threading.Thread(target=run, name=f"dynadurable-step-{self._name}", daemon=True).start()
+        context = contextvars.copy_context()
+        name = f"dynadurable-step-{self._name}"
+        threading.Thread(target=context.run, args=(run,), name=name, daemon=True).start()
         while not self._clock.wait(ended, end - self._clock.monotonic()):
             if self._clock.monotonic() >= end:
                 raise self._too_slow()
@@ -157,26 +161,37 @@ class StepBody(Work):
         return value
 
     async def perform_async(self) -> Any:
-        called = self._called()
-        if self._timeout is None:
-            return await called
         limit = asyncio.timeout(self._timeout)
+        task = asyncio.current_task()
         try:
             async with limit:
-                return await called
+                return await self._called()
         except TimeoutError:
             if limit.expired():
                 raise self._too_slow() from None
             raise
+        except asyncio.CancelledError as error:
+            if task is not None and task.cancelling() > 0:
+                raise  # by the worker
+            raise BodyCancelledError(self._name) from error
 
     async def _called(self) -> Any:
         function = self._call
         while isinstance(function, functools.partial):
             function = function.func
         if inspect.iscoroutinefunction(function):
+            INSIDE_A_STEP.set(True)  # in this task's own context
             return await self._call()
-        value = await asyncio.to_thread(self._call)
+        value = await asyncio.to_thread(self._inside)
         return await value if inspect.isawaitable(value) else value
+
+    def _inside(self) -> Any:
+        """The call, marked as being one."""
+        token = INSIDE_A_STEP.set(True)
+        try:
+            return self._call()
+        finally:
+            INSIDE_A_STEP.reset(token)
 
     def _too_slow(self) -> StepTimeoutError:
         return StepTimeoutError(f"step {self._name!r} took longer than {self._timeout:g} s")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import NoReturn
 
-from ..errors import NonDeterminismError, PayloadUnreadableError, WorkflowError
+from ..errors import NonDeterminismError, NotReplayableError, PayloadUnreadableError, WorkflowError
 from ..model.history import Line, Past
 from ..model.outcome import value_of
 from ..model.record import Record
 from .execution import REWINDING, Execution
 from .halt import Abandoned, Rewound
+
+INSIDE_A_STEP: ContextVar[bool] = ContextVar("inside a step", default=False)
+"""Whether the code that runs is the body of a step."""
 
 
 class Strand:
@@ -24,6 +28,8 @@ class Strand:
 
     def check(self) -> None:
         """Raises whatever forbids to go on."""
+        if INSIDE_A_STEP.get():
+            raise NotReplayableError("a workflow's ctx is for its own code: it cannot be used inside a step")
         if self.stop is not None:
             self.was_told = True
             raise self.stop

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..drivers.boto3 import Boto3Driver
+from ..model.history import Line
 from ..model.record import DONE, Record
 from ..model.results import Results
 from ..storage.call import Plan, Work
@@ -37,6 +38,9 @@ class ThreadStage:
     @property
     def is_live(self) -> bool:
         return self.gate.is_open
+
+    def is_replaying(self, line: Line) -> bool:
+        return line.is_replaying
 
     def go_live(self) -> None:
         if not self.gate.is_open:

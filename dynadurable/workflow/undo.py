@@ -17,8 +17,6 @@ from .steps import StepCall
 if TYPE_CHECKING:
     from .core import Core
 
-UNDO_SCOPE = "undo"
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Undo:

@@ -16,7 +16,6 @@ from ..model.instant import clamp_delay
 from ..model.outcome import CALLBACK_FAILED, CHILD_ENDED, STEP_FAILED, TIMED_OUT, facts_of, failures_value, kinds_of
 from ..model.record import BEGAN, DONE, FAILED, Record
 from ..model.retry import Retry
-from ..storage import signals
 from ..storage.signals import BEAT, OK, Signal, topic
 from .execution import SOON_MS, Execution
 from .steps import StepBody, StepCall, captured, encoded, until

@@ -1,7 +1,8 @@
-"""Workflows on the memory store, worked off by processes without pollers; time passes only from one due mark to the next."""
+"""Workflows on the memory store, worked off by processes without pollers; time passes from one due mark to the next."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -9,14 +10,16 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from dynadurable import App, JobContext, Queue, RunHandle
+from dynadurable import App, AsyncJobContext, JobContext, Queue, RunHandle
 from dynadurable.model.record import Record, unpack
 from dynadurable.storage import journal, marks, runs
 from dynadurable.storage.items import Run
+from dynadurable.storage.marks import Candidate
 from dynadurable.testing.clock import ManualClock
 from dynadurable.testing.memory import MemoryStore
 from dynadurable.worker.attempt import Attempts
 from dynadurable.workflow.body import WorkflowRunner
+from dynadurable.workflow.kind_tasks import TaskKind
 from dynadurable.workflow.kind_threads import ThreadKind
 from tests.integration.stepping import Died, Fault, FaultyClient
 
@@ -50,6 +53,7 @@ class Process:
         self.engine = self.app.worker(concurrency=1, lease=LEASE).engine
         self.engine.dice = lambda: 0.5
         self._attempts = Attempts(self.engine, JobContext, WorkflowRunner(ThreadKind()))
+        self._async_attempts = Attempts(self.engine, AsyncJobContext, WorkflowRunner(TaskKind()))
 
     def job(self, name: str) -> Any:
         job = self.app.registry.get(name)
@@ -63,17 +67,28 @@ class Process:
             candidates = [one for one in self.marks() if self._is_claimable(one)]
             if not candidates:
                 return events
-            events.append(self.engine.driver.run(self._attempts.of(candidates[0])))
+            events.append(self.attempt(candidates[0]))
         raise AssertionError("there is no end to the work")
 
-    def marks(self) -> list[marks.Candidate]:
+    def attempt(self, candidate: Candidate) -> str | None:
+        """One attempt at a run: in this thread, or of an ``async def`` on an event loop."""
+        if not self.job(candidate.job).is_async:
+            return self.engine.driver.run(self._attempts.of(candidate))
+
+        async def on_a_loop() -> str | None:
+            driver = await self.engine.loop_driver()
+            return await driver.see_through(self._async_attempts.of(candidate))
+
+        return asyncio.run(on_a_loop())
+
+    def marks(self) -> list[Candidate]:
         plan = marks.poll(self.app.items, queue="default", shard=0, limit=1000, until_ms=None)
         return list(self.engine.driver.run(plan).candidates)
 
     def close(self) -> None:
         self.engine.keeper.stop()
 
-    def _is_claimable(self, one: marks.Candidate) -> bool:
+    def _is_claimable(self, one: Candidate) -> bool:
         now_ms = self._clock.now_ms()
         return one.due_ms <= now_ms and (one.lease_until_ms is None or one.lease_until_ms < now_ms)
 
@@ -168,7 +183,9 @@ class Rig:
         return unpack(self.run().tail)
 
 
-def stopped_everywhere(define: Define, start: Callable[[Rig], None], *, limit: int = 200) -> list[tuple[Fault | None, Rig]]:
+def stopped_everywhere(
+    define: Define, start: Callable[[Rig], Any], *, limit: int = 200
+) -> list[tuple[Fault | None, Rig]]:
     """The scenario undisturbed, and once for each write and each kind of loss."""
     calm = Rig(define=define)
     start(calm)

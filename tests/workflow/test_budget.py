@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,7 +24,11 @@ WRITES = ("put_item", "update_item", "delete_item", "transact_write_items")
 
 def stepping(app: App, *, size: int = 0) -> Any:
     def pack(number: int) -> Any:
-        return b"".join(seed(number, part) for part in range(size // 32)) if size else {"parcel": number, "weight": number * 37 % 1000}
+        return (
+            b"".join(seed(number, part) for part in range(size // 32))
+            if size
+            else {"parcel": number, "weight": number * 37 % 1000}
+        )
 
     @app.workflow
     def flow(ctx: WorkflowContext, count: int) -> None:
@@ -97,18 +102,17 @@ def units_of(rig: Rig, name: str, *args: Any) -> float:
     spent = 0.0
     processes = (rig.outside, rig.process())
 
+    def count(inner: Any, **params: Any) -> Any:
+        nonlocal spent
+        reply = inner(**params, ReturnConsumedCapacity="TOTAL")
+        told = reply["ConsumedCapacity"]
+        spent += sum(one["CapacityUnits"] for one in (told if isinstance(told, list) else [told]))
+        return reply
+
     def watch(process: Any) -> None:
         client = process.client._client
         for write in WRITES:
-
-            def counting(*, _inner: Any = getattr(client, write), **params: Any) -> Any:
-                nonlocal spent
-                reply = _inner(**params, ReturnConsumedCapacity="TOTAL")
-                told = reply["ConsumedCapacity"]
-                spent += sum(one["CapacityUnits"] for one in (told if isinstance(told, list) else [told]))
-                return reply
-
-            setattr(client, write, counting)
+            setattr(client, write, partial(count, getattr(client, write)))
 
     for process in processes:
         watch(process)

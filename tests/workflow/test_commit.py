@@ -100,7 +100,7 @@ def committing(*writes: Any) -> Define:
             try:
                 ctx.commit(*writes)
             except StepFailedError as error:
-                return error.failure.type
+                return str(error.failure.type)
             return "done"
 
     return define

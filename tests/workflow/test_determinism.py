@@ -137,7 +137,9 @@ def test_it_is_found_in_one_branch_before_a_body_runs_in_another(make_rig: MakeR
         return code
 
     rig = deployed_over(
-        make_rig, branches(lambda ctx, rig: ctx.step(ship, rig)), branches(lambda ctx, rig: ctx.step(ship, rig, name="x"))
+        make_rig,
+        branches(lambda ctx, rig: ctx.step(ship, rig)),
+        branches(lambda ctx, rig: ctx.step(ship, rig, name="x")),
     )
     assert rig.effects == {}
     assert rig.run().state == DEAD
@@ -168,11 +170,15 @@ def test_it_does_not_loop(make_rig: MakeRig) -> None:
 
 
 def test_code_may_be_added_behind_what_is_recorded(make_rig: MakeRig) -> None:
-    rig = deployed_over(
-        make_rig,
-        lambda ctx, rig: (ctx.step(charge, rig), ctx.sleep(HOUR)),
-        lambda ctx, rig: (ctx.step(charge, rig), ctx.sleep(HOUR), ctx.step(ship, rig))[2],
-    )
+    def before(ctx: WorkflowContext, rig: Rig) -> Any:
+        ctx.step(charge, rig)
+        ctx.sleep(HOUR)
+
+    def after(ctx: WorkflowContext, rig: Rig) -> Any:
+        before(ctx, rig)
+        return ctx.step(ship, rig)
+
+    rig = deployed_over(make_rig, before, after)
     assert rig.result() == "shipped"
     assert rig.effects == {"ship": 1}
 

@@ -40,7 +40,7 @@ def two_steps(app: App, rig: Rig) -> None:
             try:
                 value = ctx.step(a, name="a")
                 break
-            except Exception:
+            except Exception:  # noqa: BLE001 - as some code does
                 rig.note("swallowed")
         ctx.step(b)
         assert value is not None
@@ -185,7 +185,7 @@ def test_a_result_whose_class_is_gone_is_an_error_that_code_cannot_swallow(make_
         def flow(ctx: WorkflowContext) -> str:
             try:
                 ctx.step(int, name="typed")
-            except Exception:
+            except Exception:  # noqa: BLE001 - as some code does
                 rig.note("swallowed")
             ctx.sleep(HOUR)
             ctx.step(rig.note, "after")
@@ -195,10 +195,14 @@ def test_a_result_whose_class_is_gone_is_an_error_that_code_cannot_swallow(make_
     rig.start("flow")
     rig.process().work()
     [row] = [row for row in rig.rows("run") if row["sk"]["S"] == "run"]
-    from dynadurable.model.record import pack, unpack
     from dataclasses import replace
 
-    records = [replace(one, value=b'1t{"$instance":["gone.module","Gone",{}]}') if one.value else one for one in unpack(row["dd_tail"]["B"])]
+    from dynadurable.model.record import pack, unpack
+
+    records = [
+        replace(one, value=b'1t{"$instance":["gone.module","Gone",{}]}') if one.value else one
+        for one in unpack(row["dd_tail"]["B"])
+    ]
     row["dd_tail"] = {"B": pack(records)}
     MemoryClient(rig.store).put_item(TableName=TABLE, Item=row)
     rig.finish()

@@ -118,7 +118,15 @@ def test_a_failed_step_is_the_same_error_on_replay(make_rig: MakeRig) -> None:
                 ctx.step(call, retry=Retry.none())
             except StepFailedError as error:
                 kinds = (error.is_a(ApiError), error.is_a(Exception), error.is_a(ValueError))
-                seen.append((str(error), error.failure.type, error.failure.message, "raise ApiError" in error.failure.traceback, kinds))
+                seen.append(
+                    (
+                        str(error),
+                        error.failure.type,
+                        error.failure.message,
+                        "raise ApiError" in error.failure.traceback,
+                        kinds,
+                    )
+                )
             ctx.sleep(timedelta(hours=1))
             return "went on"
 
@@ -177,8 +185,6 @@ def test_a_body_that_is_too_slow_has_failed(make_rig: MakeRig) -> None:
             rig.clock.advance(timedelta(seconds=6))
             rig.notes["hold"].wait(30)
         return "quick"
-
-    import threading
 
     rig = make_rig(one_step(body, timeout=timedelta(seconds=5), retry=Retry(max_attempts=2)))
     rig.notes["hold"] = threading.Event()
@@ -270,7 +276,7 @@ def test_a_call_that_cannot_be_made_is_refused(
         def flow(ctx: WorkflowContext) -> None:
             try:
                 call(ctx)
-            except Exception as refused:
+            except Exception as refused:  # noqa: BLE001 - looked at below
                 seen.append(refused)
 
     rig = make_rig(define)

@@ -119,6 +119,7 @@ def conditions(ctx: WorkflowContext, rig: Rig) -> Any:
 
 def children(ctx: WorkflowContext, rig: Rig) -> Any:
     started = [ctx.start(rig.outside.job("child"), n) for n in (1, 0)]
+    dead = ""
     try:
         ctx.call(rig.outside.job("dies"))
     except ChildFailedError as error:
@@ -128,7 +129,7 @@ def children(ctx: WorkflowContext, rig: Rig) -> Any:
 
 def child_jobs(app: App, rig: Rig) -> None:
     @app.workflow
-    def child(ctx: WorkflowContext, n: int) -> int:
+    def child(ctx: WorkflowContext, n: int) -> str:
         ctx.sleep(n * MINUTE)
         return ctx.step(lambda: do(rig, f"child {n}"), name="child")
 
@@ -168,8 +169,8 @@ def long_journal(ctx: WorkflowContext, rig: Rig) -> Any:
         value = seed("large", n) * 40
         total += len(ctx.step(lambda n=n, value=value: do(rig, f"large {n}") and value, name="large"))
     for n in range(10):
-        value = seed(n).hex() * 3
-        total += len(ctx.step(lambda n=n, value=value: do(rig, f"small {n}") and value, name=f"small {n}"))
+        text = seed(n).hex() * 3
+        total += len(ctx.step(lambda n=n, text=text: do(rig, f"small {n}") and text, name=f"small {n}"))
     return total
 
 

@@ -123,7 +123,7 @@ def test_what_cannot_be_kept_may_be_handled(make_rig: MakeRig) -> None:
             try:
                 ctx.step(object, name="body")
             except StepFailedError as error:
-                return error.failure.type.rpartition(".")[2]
+                return str(error.failure.type).rpartition(".")[2]
             return "kept"
 
     rig = make_rig(define)
