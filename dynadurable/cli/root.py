@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ..errors import DynadurableError, RunExpiredError, RunUnknownError
+from ..errors import DynadurableError, RunExpiredError, RunUnknownError, ScheduleUnknownError
 from .text import plain
 
 OK = 0
@@ -23,6 +23,8 @@ COMMANDS = {
     "dead": "dead:dead",
     "queues": "queues:queues",
     "workers": "workers:workers",
+    "leases": "leases:leases",
+    "schedules": "schedules:schedules",
     "table": "table:table",
     "local": "local:local",
     "demo": "demo:demo",
@@ -32,7 +34,7 @@ COMMANDS = {
 
 EPILOG = """\b
 Exit codes: 0 done · 1 failed · 2 wrong usage, or a worker left bodies behind
-            3 no such run · 4 a replay was stopped because runs failed again"""
+            3 no such run, lease or schedule · 4 a replay was stopped because runs failed again"""
 
 
 class Problem(click.ClickException):
@@ -45,7 +47,7 @@ class Problem(click.ClickException):
 
 
 class NotFound(Problem):
-    """There is no such run."""
+    """There is no such run, lease or schedule."""
 
     exit_code = NOT_FOUND
 
@@ -73,7 +75,7 @@ class Root(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except (RunUnknownError, RunExpiredError) as error:
+        except (RunUnknownError, RunExpiredError, ScheduleUnknownError) as error:
             raise NotFound(error) from error
         except DynadurableError as error:
             raise Problem(error) from error

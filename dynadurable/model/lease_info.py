@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 HELD = "held"
 LAPSED = "lapsed"
@@ -25,3 +26,14 @@ class LeaseInfo:
     """When it was acquired."""
     until: datetime | None
     """When it lapses unless it is renewed."""
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "name": self.name,
+            "state": self.state,
+            "fence": self.fence,
+            "owner": self.owner,
+            "since": None if self.since is None else self.since.isoformat(),
+            "until": None if self.until is None else self.until.isoformat(),
+        }

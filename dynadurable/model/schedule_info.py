@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from . import codec
+from .payload_text import payload_text
+
 ACTIVE = "active"
 PAUSED = "paused"
 OVER = "over"
@@ -45,3 +48,32 @@ class ScheduleInfo:
     paused_at: datetime | None
     deployed_at: datetime
     """When what is in force was put in force."""
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain JSON values; the arguments as text."""
+        return {
+            "name": self.name,
+            "state": self.state,
+            "rule": self.rule,
+            "tz": self.tz,
+            "job": self.job,
+            "queue": self.queue,
+            "arguments": payload_text(codec.encode(dict(self.arguments), path="arguments")),
+            "next_slot": _text(self.next_slot),
+            "last_slot": _text(self.last_slot),
+            "last_run_id": self.last_run_id,
+            "queued_slot": _text(self.queued_slot),
+            "skipped": self.skipped,
+            "catch_up": self.catch_up,
+            "overlap": self.overlap,
+            "jitter_seconds": self.jitter.total_seconds(),
+            "start": _text(self.start),
+            "end": _text(self.end),
+            "from_code": self.from_code,
+            "paused_at": _text(self.paused_at),
+            "deployed_at": _text(self.deployed_at),
+        }
+
+
+def _text(instant: datetime | None) -> str | None:
+    return None if instant is None else instant.isoformat()
