@@ -17,6 +17,7 @@ from dynadurable.errors import ConfigurationError
 from dynadurable.local import LocalStore, StoreServer, find_ministack, find_roto
 from dynadurable.testing.moto import serialised_moto
 from tests.servers import ABILITIES, ServerMissingError, Store, find_dynalite, make_client
+from tests.watch import Watch, watching
 
 SERVER_FINDERS: dict[str, Callable[[], StoreServer]] = {
     "ministack": find_ministack,
@@ -25,6 +26,21 @@ SERVER_FINDERS: dict[str, Callable[[], StoreServer]] = {
 }
 SERVERS = tuple(SERVER_FINDERS)
 STORES = ("moto", *SERVERS)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def watch() -> Iterator[Watch]:
+    """What the product sends in this process."""
+    with watching() as watched:
+        yield watched
+
+
+@pytest.fixture(autouse=True)
+def _grants_suffice(watch: Watch) -> Iterator[None]:
+    """Whatever a test does, nothing is sent that the sender's grant does not allow."""
+    yield
+    refused, watch.refused = watch.refused, []
+    assert refused == [], "see dynadurable/storage/permissions.py, or tests/roles.py for who sends it"
 
 
 class Servers:

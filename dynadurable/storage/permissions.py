@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from dynadurable.storage.keys import partition
+from dynadurable.storage.keys import partition, queue_partition
 from dynadurable.storage.schema import TableSchema
+from dynadurable.storage.table import PROBE_SORT_KEY as PROBE
 
 
 class Role(StrEnum):
@@ -45,52 +46,75 @@ class Kind(StrEnum):
     WORKERS = "workers"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Allowance:
-    """These actions on items of these kinds; on the table as such where no kind is named."""
+    """What a role may do: actions on the table as such, and on items by their kind."""
 
-    actions: Sequence[str]
-    kinds: Sequence[Kind] = ()
+    table: Sequence[str]
+    items: Mapping[Kind, Sequence[str]]
 
 
-_WORK_ITEMS = (Kind.QUEUE, Kind.RUN, Kind.DEAD)
-_EVERY_KIND = tuple(Kind)
-_CHECK_TABLE = Allowance(["DescribeTable"])
+_READ = ("GetItem", "Query")
+_CHANGE = ("DeleteItem", "PutItem", "UpdateItem")
 
-ALLOWANCES: Mapping[Role, Sequence[Allowance]] = {
-    Role.ENQUEUE: [
-        _CHECK_TABLE,
-        # Marks and runs are put; a key that is taken is read, vouched for (update), and the spare mark deleted.
-        Allowance(["BatchWriteItem", "DeleteItem", "GetItem", "PutItem", "UpdateItem"], [Kind.QUEUE, Kind.RUN]),
-    ],
-    Role.WORK: [
-        _CHECK_TABLE,
-        Allowance(
-            ["BatchWriteItem", "DeleteItem", "GetItem", "PutItem", "Query", "UpdateItem"],
-            [Kind.QUEUE, Kind.RUN, Kind.DEAD, Kind.WORKERS],
-        ),
-        # A transaction may make its writes depend on a lease or a run without changing it.
-        Allowance(["ConditionCheckItem"], [Kind.QUEUE, Kind.RUN, Kind.LEASE]),
-        # A lease is never deleted: its fence must not begin again.
-        Allowance(["GetItem", "PutItem", "UpdateItem"], [Kind.LEASE]),
-        Allowance(["GetItem", "PutItem", "Query", "UpdateItem"], [Kind.SCHEDULE]),
-    ],
-    Role.OBSERVE: [
-        _CHECK_TABLE,
-        Allowance(["BatchGetItem", "GetItem", "Query"], _EVERY_KIND),
-    ],
-    Role.REPLAY: [
-        _CHECK_TABLE,
-        Allowance(["BatchGetItem", "GetItem", "Query"], _EVERY_KIND),
-        Allowance(["DeleteItem", "PutItem", "UpdateItem"], _WORK_ITEMS),
-    ],
-    Role.CLEAN: [
+ALLOWANCES: Mapping[Role, Allowance] = {
+    Role.ENQUEUE: Allowance(
+        table=["DescribeTable"],
+        items={
+            # A mark is put; of a key that is taken it is vouched for (an update), and a spare one deleted.
+            Kind.QUEUE: ["BatchWriteItem", "GetItem", *_CHANGE],
+            # A run is put, or read because its key is taken; one that is told of an event is woken (an update).
+            Kind.RUN: ["BatchWriteItem", "GetItem", "PutItem", "UpdateItem"],
+        },
+    ),
+    Role.WORK: Allowance(
+        table=["DescribeTable"],
+        items={
+            Kind.QUEUE: ["BatchWriteItem", *_READ, *_CHANGE],
+            Kind.RUN: ["BatchGetItem", "BatchWriteItem", *_READ, "PutItem", "UpdateItem"],
+            Kind.DEAD: ["PutItem", "Query"],
+            # Never deleted: its fence must not begin again. A transaction of the user's own may depend on it.
+            Kind.LEASE: ["ConditionCheckItem", "GetItem", "UpdateItem"],
+            Kind.SCHEDULE: [*_READ, "PutItem", "UpdateItem"],
+            Kind.WORKERS: ["Query", *_CHANGE],
+        },
+    ),
+    Role.OBSERVE: Allowance(
+        table=["DescribeTable"],
+        items={
+            Kind.QUEUE: _READ,
+            Kind.RUN: ["GetItem"],
+            Kind.DEAD: ["Query"],
+            Kind.LEASE: _READ,
+            Kind.SCHEDULE: _READ,
+            Kind.WORKERS: ["Query"],
+        },
+    ),
+    Role.REPLAY: Allowance(
+        table=["DescribeTable"],
+        items={
+            Kind.QUEUE: [*_READ, *_CHANGE],
+            Kind.RUN: [*_READ, *_CHANGE],
+            Kind.DEAD: ["DeleteItem", "PutItem", "Query"],
+            Kind.LEASE: [*_READ, "UpdateItem"],
+            Kind.SCHEDULE: [*_READ, "PutItem", "UpdateItem"],
+            Kind.WORKERS: ["Query"],
+        },
+    ),
+    Role.CLEAN: Allowance(
         # A scan has no leading key, so it cannot be narrowed: in a shared table the cleaner reads every item.
-        Allowance(["DescribeTable", "Scan"]),
-        # What it removes or changes is ours all the same. It works under a lease, and leaves leases alone otherwise.
-        Allowance(["DeleteItem", "UpdateItem"], [Kind.QUEUE, Kind.RUN, Kind.DEAD, Kind.WORKERS]),
-        Allowance(["UpdateItem"], [Kind.LEASE]),
-    ],
+        table=["DescribeTable", "DescribeTimeToLive", "Scan"],
+        # What it removes or changes is ours all the same.
+        items={
+            Kind.QUEUE: ["GetItem", *_CHANGE],
+            Kind.RUN: ["BatchGetItem", *_READ, *_CHANGE],
+            Kind.DEAD: ["DeleteItem", "PutItem"],
+            # It works under a lease, and leaves leases alone otherwise.
+            Kind.LEASE: ["GetItem", "UpdateItem"],
+            Kind.SCHEDULE: ["DeleteItem"],
+            Kind.WORKERS: ["DeleteItem", "GetItem", "PutItem"],
+        },
+    ),
 }
 
 
@@ -102,25 +126,36 @@ def statements(
     ``queues`` narrows what is allowed on marks and dead letters to these queues.
 
     >>> schema = TableSchema(table="shop", prefix="jobs/")
-    >>> whole, items = statements(Role.OBSERVE, schema, table_arn="arn:aws:dynamodb:eu-west-1:1:table/shop")
-    >>> whole["Action"], items["Action"][0]
-    (['dynamodb:DescribeTable'], 'dynamodb:BatchGetItem')
-    >>> items["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"][0]
-    'jobs/queue#*'
+    >>> whole, marks, *others = statements(Role.ENQUEUE, schema, table_arn="arn:aws:dynamodb:eu-west-1:1:table/shop")
+    >>> whole["Action"], marks["Action"][0]
+    (['dynamodb:DescribeTable'], 'dynamodb:BatchWriteItem')
+    >>> marks["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]
+    ['jobs/queue#*']
     """
-    return [_statement(allowance, schema, table_arn, queues) for allowance in ALLOWANCES[role]]
+    allowance = ALLOWANCES[role]
+    kinds_by_actions: dict[tuple[str, ...], list[Kind]] = {}
+    for kind, actions in allowance.items.items():
+        kinds_by_actions.setdefault(tuple(sorted(actions)), []).append(kind)
+    return [
+        _statement(allowance.table, table_arn, []),
+        *(
+            _statement(actions, table_arn, leading_keys(kinds, schema, queues))
+            for actions, kinds in kinds_by_actions.items()
+        ),
+    ]
 
 
 def leading_keys(kinds: Sequence[Kind], schema: TableSchema, queues: Sequence[str] | None = None) -> list[str]:
     """Patterns, in the language of IAM's ``StringLike``, of the partition keys of these kinds.
 
     >>> leading_keys([Kind.QUEUE, Kind.RUN], TableSchema(table="shop", prefix="a*"), queues=["mail"])
-    ['a${*}queue#mail#*', 'a${*}run#*']
+    ['a${*}queue#mail#*', 'a${*}queue#!probe#0', 'a${*}run#*']
     """
     patterns = []
     for kind in kinds:
         if queues is not None and kind in {Kind.QUEUE, Kind.DEAD}:
             patterns += [f"{_literal(partition(schema, kind, queue))}#*" for queue in queues]
+            patterns += [_literal(queue_partition(schema, PROBE, 0))] if kind is Kind.QUEUE else []
         elif kind is Kind.WORKERS:
             patterns.append(_literal(partition(schema, kind, "").removesuffix("#")))
         else:
@@ -128,18 +163,16 @@ def leading_keys(kinds: Sequence[Kind], schema: TableSchema, queues: Sequence[st
     return patterns
 
 
-def _statement(
-    allowance: Allowance, schema: TableSchema, table_arn: str, queues: Sequence[str] | None
-) -> dict[str, Any]:
+def _statement(actions: Sequence[str], table_arn: str, keys: Sequence[str]) -> dict[str, Any]:
     statement: dict[str, Any] = {
         "Effect": "Allow",
-        "Action": [f"dynamodb:{action}" for action in allowance.actions],
+        "Action": [f"dynamodb:{action}" for action in actions],
         "Resource": [table_arn],
     }
-    if allowance.kinds:
+    if keys:
         # "ForAllValues" is also true of a request without any leading key; the second condition closes that.
         statement["Condition"] = {
-            "ForAllValues:StringLike": {"dynamodb:LeadingKeys": leading_keys(allowance.kinds, schema, queues)},
+            "ForAllValues:StringLike": {"dynamodb:LeadingKeys": list(keys)},
             "Null": {"dynamodb:LeadingKeys": "false"},
         }
     return statement

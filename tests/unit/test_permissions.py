@@ -7,6 +7,7 @@ import pytest
 from dynadurable.storage.keys import dead_partition, partition, queue_partition, run_partition
 from dynadurable.storage.permissions import Role, statements
 from dynadurable.storage.schema import TableSchema
+from dynadurable.storage.table import PROBE_SORT_KEY
 from tests.policies import Request, allowed
 
 ARN = "arn:aws:dynamodb:eu-west-1:123456789012:table/shop"
@@ -28,7 +29,7 @@ def test_every_statement_names_exact_actions_and_the_exact_table(role: Role) -> 
 
 @pytest.mark.parametrize("role", list(Role))
 def test_an_action_on_items_is_granted_for_our_partition_keys_only(role: Role) -> None:
-    whole_table = {"dynamodb:DescribeTable", "dynamodb:Scan"}
+    whole_table = {"dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive", "dynamodb:Scan"}
     for statement in statements(role, PLAIN, table_arn=ARN):
         if not set(statement["Action"]) <= whole_table:
             assert "dynamodb:LeadingKeys" in statement["Condition"]["ForAllValues:StringLike"]
@@ -97,3 +98,10 @@ def test_a_grant_for_some_queues_leaves_the_others_alone() -> None:
     assert not may(Role.ENQUEUE, "PutItem", billing, queues=["mail"])
     assert not may(Role.ENQUEUE, "PutItem", queue_partition(PLAIN, "mail2", 0), queues=["mail"])
     assert not may(Role.ENQUEUE, "PutItem", mail, queues=["m*"])
+
+
+def test_a_grant_for_some_queues_suffices_to_check_the_table() -> None:
+    """``app.check_table`` reads a key under which nothing lies."""
+    probe = queue_partition(PLAIN, PROBE_SORT_KEY, 0)
+    assert may(Role.ENQUEUE, "GetItem", probe, queues=["mail"])
+    assert not may(Role.ENQUEUE, "GetItem", queue_partition(PLAIN, PROBE_SORT_KEY, 1), queues=["mail"])
