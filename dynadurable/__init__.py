@@ -25,6 +25,8 @@ from .errors import (
     RunExpiredError,
     RunNotFinishedError,
     RunUnknownError,
+    ScheduleExistsError,
+    ScheduleUnknownError,
     Snooze,
     StepFailedError,
     StepInterruptedError,
@@ -42,17 +44,23 @@ from .fan_out import (
     query_pages,
 )
 from .handle import AioRunHandle, RunHandle, TransactItems, TransactModels
+from .leader import Leader, Term
+from .leader_aio import AioLeader, AioTerm
+from .lease import FenceCondition, Lease
+from .lease_aio import AioLease
 from .model.completion import Completion
 from .model.dead_letter import DeadGroup, DeadLetter
 from .model.explanation import Explanation
 from .model.failure import Failure
 from .model.job import AsyncJob, Job, JobCall
+from .model.lease_info import LeaseInfo
 from .model.queue import Queue
 from .model.queue_info import QueueInfo
 from .model.replay import ReplayReport
 from .model.results import Outcome, Results
 from .model.retry import Retry
 from .model.run_info import RunInfo
+from .model.schedule_info import ScheduleInfo
 from .model.worker_info import WorkerInfo
 from .worker.context import JobContext
 from .worker.context_aio import AsyncJobContext
@@ -64,7 +72,10 @@ from .workflow.waits import NotYet
 
 __all__ = [
     "AioApp",
+    "AioLeader",
+    "AioLease",
     "AioRunHandle",
+    "AioTerm",
     "AioWorker",
     "App",
     "AsyncJob",
@@ -83,13 +94,17 @@ __all__ = [
     "Explanation",
     "Fail",
     "Failure",
+    "FenceCondition",
     "InputRefusedError",
     "Interrupted",
     "Job",
     "JobCall",
     "JobContext",
     "KeyConflictError",
+    "Leader",
+    "Lease",
     "LeaseBusyError",
+    "LeaseInfo",
     "LeaseLostError",
     "NonDeterminismError",
     "NotReplayableError",
@@ -109,10 +124,14 @@ __all__ = [
     "RunInfo",
     "RunNotFinishedError",
     "RunUnknownError",
+    "ScheduleExistsError",
+    "ScheduleInfo",
+    "ScheduleUnknownError",
     "Snooze",
     "StepFailedError",
     "StepInterruptedError",
     "StepTimeoutError",
+    "Term",
     "TransactItems",
     "TransactModels",
     "WaitTimeoutError",

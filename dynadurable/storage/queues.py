@@ -14,6 +14,7 @@ from .call import Call, Several
 from .items import Items, QueueSettings
 from .keys import MAX_SHARDS, SETTINGS_SORT_KEY, dead_partition, queue_partition
 from .marks import Candidate
+from .schedules import SCHEDULE_JOB
 
 PARALLEL = 8
 PAGE_ITEMS = 500
@@ -144,7 +145,7 @@ async def _first_marks(items: Items, queue: str, shard: int, limit: int) -> list
     while True:
         size = min(PAGE_ITEMS, limit - len(found))
         page = await marks.poll(items, queue=queue, shard=shard, limit=size, until_ms=None, start=start)
-        found += page.candidates
+        found += [mark for mark in page.candidates if mark.job != SCHEDULE_JOB]  # a schedule's mark is no run
         start = page.next_start
         if start is None or len(found) >= limit:
             return found
@@ -159,7 +160,7 @@ async def _count_marks(items: Items, queue: str, shard: int, *, now_ms: int, lim
         for mark in page.candidates:
             seen += 1
             if mark.due_ms > now_ms:
-                delayed += 1
+                delayed += mark.job != SCHEDULE_JOB  # one that is due stands for a run that waits
             elif mark.token is not None and mark.lease_until_ms is not None and mark.lease_until_ms >= now_ms:
                 in_flight += 1
             else:

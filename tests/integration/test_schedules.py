@@ -838,6 +838,18 @@ def test_a_change_that_dies_at_any_write_leaves_a_schedule_that_works(
     assert len(world.marks("!schedule")) == list(after.values()).count("active")
 
 
+def test_the_mark_of_a_schedule_is_no_run_and_counts_only_when_it_is_due(world: World) -> None:
+    app = world.scheduled()
+    drain(app)
+    queue = app.queues.get("default")
+    assert (queue.waiting, queue.delayed, queue.oldest_due_at) == (0, 0, None)
+    assert app.runs.list() == []
+    world.clock.advance(MINUTE)
+    queue = app.queues.get("default")
+    assert (queue.waiting, queue.delayed, queue.oldest_due_at) == (1, 0, NOON)
+    assert app.runs.list() == []
+
+
 # --- definition -----------------------------------------------------------------------------------
 
 
