@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from ..clock import Clock
 from ..errors import BodyCancelledError, ConfigurationError, InputRefusedError, Snooze, StepTimeoutError
 from ..model import codec, failure
 from ..model.failure import Failure
@@ -129,11 +128,12 @@ def _checked(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[
 class StepBody(Work):
     """The call of a step's function."""
 
-    def __init__(self, call: Callable[[], Any], name: str, timeout: timedelta | None, clock: Clock) -> None:
+    def __init__(self, execution: Execution, call: Callable[[], Any], name: str, timeout: timedelta | None) -> None:
+        self._execution = execution
         self._call = call
         self._name = name
         self._timeout = None if timeout is None else timeout.total_seconds()
-        self._clock = clock
+        self._clock = execution.engine.clock
 
     def perform(self) -> Any:
         if self._timeout is None:
@@ -180,14 +180,14 @@ class StepBody(Work):
         while isinstance(function, functools.partial):
             function = function.func
         if inspect.iscoroutinefunction(function):
-            INSIDE_A_STEP.set(True)  # in this task's own context
+            INSIDE_A_STEP.set(self._execution)  # in this task's own context
             return await self._call()
         value = await asyncio.to_thread(self._inside)
         return await value if inspect.isawaitable(value) else value
 
     def _inside(self) -> Any:
         """The call, marked as being one."""
-        token = INSIDE_A_STEP.set(True)
+        token = INSIDE_A_STEP.set(self._execution)
         try:
             return self._call()
         finally:
@@ -222,7 +222,7 @@ async def step(execution: Execution, past: Past, call: StepCall, key: str) -> Re
             await execution.record(execution.entry(past, BEGAN, tries=1, facts={"once": True}))
         began = execution.engine.clock.monotonic()
         try:
-            value = await StepBody(call.bound(key), call.name, call.timeout, execution.engine.clock)
+            value = await StepBody(execution, call.bound(key), call.name, call.timeout)
             data = encoded(value, call.name)
         except Exception as error:  # noqa: BLE001 - whatever a body raises is an outcome of the step
             tries += 0 if isinstance(error, Snooze) else 1

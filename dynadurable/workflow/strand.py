@@ -12,8 +12,8 @@ from ..model.record import Record
 from .execution import REWINDING, Execution
 from .halt import Abandoned, Rewound
 
-INSIDE_A_STEP: ContextVar[bool] = ContextVar("inside a step", default=False)
-"""Whether the code that runs is the body of a step."""
+INSIDE_A_STEP: ContextVar[Execution | None] = ContextVar("inside a step", default=None)
+"""Of which attempt the code that runs is the body of a step."""
 
 
 class Strand:
@@ -28,7 +28,7 @@ class Strand:
 
     def check(self) -> None:
         """Raises whatever forbids to go on."""
-        if INSIDE_A_STEP.get():
+        if INSIDE_A_STEP.get() is self.execution:
             raise NotReplayableError("a workflow's ctx is for its own code: it cannot be used inside a step")
         if self.stop is not None:
             self.was_told = True

@@ -190,7 +190,7 @@ async def _polled(execution: Execution, past: Past, before: Record, call: StepCa
     """Call it once; the record of what came of it."""
     polled, polls = Polled.from_value(before.value), before.tries + 1
     try:
-        value = await StepBody(_with_state(call, polled.state), call.name, call.timeout, execution.engine.clock)
+        value = await StepBody(execution, _with_state(call, polled.state), call.name, call.timeout)
         if value and not isinstance(value, NotYet):
             return execution.entry(past, DONE, tries=polls, value=encoded(value, call.name))
         state = {STATE_PARAMETER: value.state} if isinstance(value, NotYet) else polled.state
