@@ -12,13 +12,14 @@ from collections.abc import Coroutine
 from typing import Any
 
 from ..errors import ConfigurationError, LeaseBusyError, NewerFormatError, PermissionMissingError
+from ..log import careful_log
 from ..model.schedule import Schedule
 from ..storage import schedules, workers
 from ..storage.items import ScheduleRecord
 from .rescheduling import Rescheduling
 from .timetable import Timetable
 
-log = logging.getLogger("dynadurable.schedules")
+log = careful_log("dynadurable.schedules")
 
 OVERTAKEN_MS = 600_000  # so long after it was deployed or seen at work a definition is not replaced by an older one
 OVERDUE_MS = 60_000  # then the mark is looked for, in case it was never put
@@ -77,7 +78,7 @@ class Deployment:
         raise busy(schedule.name)
 
     async def _is_overtaken(self, record: ScheduleRecord, digest: str) -> bool:
-        if digest not in (record.past or ()):
+        if digest not in (record.past or "").split():
             return False
         now_ms = self._clock.now_ms()
         if now_ms - max(int(record.deployed_ms), int(record.affirmed_ms or 0)) < OVERTAKEN_MS:

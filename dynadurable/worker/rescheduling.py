@@ -76,8 +76,9 @@ class Rescheduling:
             model.ttl.remove(),
         ]
         if digest is not None and digest != settled.digest:
-            past = [one for one in (*(settled.past or ()), settled.digest) if one and one != digest]
-            actions += [model.digest.set(digest), model.past.set(past[-MAX_PAST:])]
+            before = [*(settled.past or "").split(), settled.digest or digest]
+            past = [one for one in before if one != digest][-MAX_PAST:]
+            actions += [model.digest.set(digest), model.past.set(" ".join(past)) if past else model.past.remove()]
         return await self._change(settled, [*actions, *self._timetable.marking(settled, due)])
 
     async def pause(self, record: ScheduleRecord) -> ScheduleRecord | None:
