@@ -33,6 +33,7 @@ from .model import job as jobs
 from .model.job import DEFAULT_QUEUE, AsyncJob, Job, JobCall
 from .model.queue import Queue
 from .model.registry import Registry
+from .model.retention import Retention
 from .model.retry import Retry
 from .operations import Operations
 from .scheduling import ScheduleDefinitions
@@ -61,6 +62,8 @@ class App(WorkflowDefinitions, ScheduleDefinitions):
     noted with each failure (default: the environment variable ``DYNADURABLE_BUILD``). Nothing is sent before the first
     call.
 
+    ``keep_result``, ``keep_failed`` and ``keep_history`` hold for all jobs and workflows that do not say otherwise.
+
     >>> app = App("krabber")
     >>> @app.job(queue="trench", retry=Retry(max_attempts=8))
     ... def fan_out(ctx: JobContext, molt_id: str) -> None: ...
@@ -85,12 +88,16 @@ class App(WorkflowDefinitions, ScheduleDefinitions):
         prefix: str = "",
         queues: Sequence[Queue] = (),
         build: str | None = None,
+        keep_result: timedelta | None = None,
+        keep_failed: timedelta | None = None,
+        keep_history: timedelta | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.schema = TableSchema(table=table, partition_key=partition_key, sort_key=sort_key, ttl=ttl, prefix=prefix)
         self.items: Items = bind(self.schema)
         """The PynamoDB models of everything in the table, for reading it."""
         self.build = build or os.environ.get("DYNADURABLE_BUILD") or None
+        self.retention = Retention(keep_result=keep_result, keep_failed=keep_failed, keep_history=keep_history)
         self.clock: Clock = clock or SystemClock()
         self.registry = Registry()
         self._clients = Clients(
@@ -156,6 +163,7 @@ class App(WorkflowDefinitions, ScheduleDefinitions):
         Raises:
             ConfigurationError: a name that is taken or cannot be used, or not a plain function.
         """
+        kept = Retention(keep_result=keep_result, keep_failed=keep_failed).over(self.retention)
 
         def decorate(function: Callable[..., Any]) -> Job[Any, Any]:
             is_async = inspect.iscoroutinefunction(function)
@@ -166,8 +174,8 @@ class App(WorkflowDefinitions, ScheduleDefinitions):
                 retry=retry or Retry(),
                 context_types=(ContextBase, AsyncJobContext if is_async else JobContext),
                 wrong_contexts=(JobContext if is_async else AsyncJobContext,),
-                keep_result=keep_result,
-                keep_failed=keep_failed,
+                keep_result=kept.keep_result,
+                keep_failed=kept.keep_failed,
             )
             check_name("a job's name", made.name)
             self.registry.add(made)

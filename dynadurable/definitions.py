@@ -65,8 +65,10 @@ class WorkflowDefinitions:
         """Make a function a workflow: its code is replayed after a crash, and what it did by ``ctx`` is not repeated.
 
         The first parameter is a ``WorkflowContext``, of an ``async def`` an ``AsyncWorkflowContext``. ``retry`` says
-        how often the whole is tried after an error that the code lets out; steps have retries of their own. The other
-        options are those of ``job``.
+        how often the whole is tried after an error that the code lets out; steps have retries of their own.
+        ``keep_history``: how long what it has recorded stays after its end (default: as long as the run itself;
+        ``timedelta()``: not at all). Of a dead run it stays, so that it can be brought back. The other options are
+        those of ``job``.
 
         >>> @app.workflow(keep_result=timedelta(days=7))  # doctest: +SKIP
         ... def checkout(ctx: WorkflowContext, order: Order) -> Receipt:
@@ -76,6 +78,8 @@ class WorkflowDefinitions:
         Raises:
             ConfigurationError: a name that is taken or cannot be used, or not a plain function.
         """
+        own = Retention(keep_result=keep_result, keep_failed=keep_failed, keep_history=keep_history)
+        kept = own.over(self.retention)
 
         def decorate(function: Callable[..., Any]) -> Job[Any, Any]:
             is_async = inspect.iscoroutinefunction(function)

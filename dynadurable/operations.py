@@ -15,6 +15,7 @@ from .model import codec, instant
 from .model.job import Job
 from .model.queue import DEFAULT_SHARDS, Queue
 from .model.registry import Registry
+from .model.retention import to_seconds
 from .storage import births, marks, requests, runs, table
 from .storage import queues as stored_queues
 from .storage.births import Birth, Newborn
@@ -252,7 +253,8 @@ class Operations:
             digest=job.digest(payload) if keyed else None,
             key=options.key,
             unique_until_ms=None if options.unique_for is None else now_ms + options.unique_for // _MILLISECOND,
-            keep_seconds=None if job.keep_result is None else round(job.keep_result.total_seconds()),
+            keep_seconds=to_seconds(job.keep_result),
+            history_seconds=to_seconds(job.keep_history),
             build=self.build,
             workflow=job.is_workflow,
         )

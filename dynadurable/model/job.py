@@ -60,6 +60,7 @@ class Job(Generic[Params, Returned]):
     signature: inspect.Signature
     keep_result: timedelta | None = None
     keep_failed: timedelta | None = None
+    keep_history: timedelta | None = None
     is_workflow: bool = False
     mutable_defaults: Mapping[str, Any] = field(default_factory=dict)
     """Defaults that a body could change, as they were at first: each start gets copies."""
@@ -197,6 +198,7 @@ def define(
     wrong_contexts: tuple[type, ...] = (),
     keep_result: timedelta | None,
     keep_failed: timedelta | None,
+    keep_history: timedelta | None = None,
     is_workflow: bool = False,
 ) -> Job[Any, Any]:
     """Look at a function and make a job of it.
@@ -205,7 +207,7 @@ def define(
         ConfigurationError: not a function, or options that cannot be used.
     """
     _check_function(function, name)
-    for what, keep in (("keep_result", keep_result), ("keep_failed", keep_failed)):
+    for what, keep in (("keep_result", keep_result), ("keep_failed", keep_failed), ("keep_history", keep_history)):
         if keep is not None:
             instant.clamp_delay(keep, what, error=ConfigurationError)
     signature = inspect.signature(function, eval_str=False)
@@ -227,6 +229,7 @@ def define(
         signature=signature,
         keep_result=keep_result,
         keep_failed=keep_failed,
+        keep_history=keep_history,
         is_workflow=is_workflow,
         mutable_defaults=_mutable_defaults(signature),
     )

@@ -37,6 +37,7 @@ class Birth:
     key: str | None = None
     unique_until_ms: int | None = None
     keep_seconds: int | None = None
+    history_seconds: int | None = None
     build: str | None = None
     workflow: bool = False
     slot_ms: int | None = None
@@ -130,6 +131,7 @@ def _run(items: Items, birth: Birth, run_id: str) -> Run:
         mark=mark_sort_key(birth.due_ms, run_id, place=place_of(generation, 0)),
         unique_until_ms=birth.unique_until_ms,
         keep_seconds=birth.keep_seconds,
+        history_seconds=birth.history_seconds if birth.workflow else None,
         created_ms=birth.now_ms,
         slot_ms=birth.slot_ms,
         build=birth.build,
@@ -162,7 +164,8 @@ def promoted(items: Items, mark: Mark, run_id: str, generation: str, due_ms: int
     return run
 
 
-def ttl_seconds(now_ms: int, keep_seconds: int, run: Run) -> int:
-    """When an ended run may go, in whole epoch seconds: not before its key comes free."""
+def ttl_seconds(now_ms: int, run: Run) -> int:
+    """When an ended run may go, in whole epoch seconds: not before its key comes free, nor before its history."""
+    kept = ENDED_SECONDS if run.keep_seconds is None else int(run.keep_seconds)
     until_ms = int(run.unique_until_ms or 0)
-    return max(now_ms // 1000 + keep_seconds, -(-until_ms // 1000))
+    return max(now_ms // 1000 + max(kept, int(run.history_seconds or 0)), -(-until_ms // 1000))

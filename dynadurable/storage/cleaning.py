@@ -15,7 +15,7 @@ from pynamodb.attributes import Attribute
 from pynamodb.expressions.condition import Condition
 
 from ..errors import ConditionFailedError
-from . import batches, ends, formats, requests, runs
+from . import batches, ends, formats, journal, requests, runs
 from .call import Call
 from .items import Cleaning, Items, Mark, Page, Run, is_ours
 from .keys import RUN_SORT_KEY, escape, queue_partition, run_partition, workers_partition
@@ -115,7 +115,7 @@ def _fields(items: Items) -> list[str]:
     """The attributes that decide, key attributes first."""
     run, mark = items.run, items.mark
     attributes: list[Attribute[Any]] = [run.pk, run.sk, run.version, run.ttl, run.generation, run.state, run.journal]
-    attributes += [run.mark, run.queue, run.shard, run.parent, run.created_ms, run.ended_ms]
+    attributes += [run.mark, run.queue, run.shard, run.parent, run.created_ms, run.ended_ms, run.history_seconds]
     attributes += [mark.fence, mark.token, mark.lease_until_ms, mark.vouched, items.worker.seen_ms]
     return [attribute.attr_name or "" for attribute in attributes]
 
@@ -173,7 +173,7 @@ async def _stamped(items: Items, page: Page, run: Run) -> Done:
     """Give a page the expiry that the end of its run should have given it."""
     model = items.page
     condition = model.pk.exists() & model.ttl.does_not_exist() & formats.not_newer(model)
-    return await _sent(requests.update(model, page.pk, page.sk, [model.ttl.set(run.ttl)], condition))
+    return await _sent(requests.update(model, page.pk, page.sk, [model.ttl.set(journal.pages_ttl(run))], condition))
 
 
 async def _restored(items: Items, seen: Subject, *, dry_run: bool) -> Done:

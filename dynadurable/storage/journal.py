@@ -20,7 +20,7 @@ from pynamodb.expressions.update import Action
 from ..errors import ConditionFailedError, PayloadTooLargeError, PayloadUnreadableError
 from ..model.record import BEGAN, Record, pack, unpack
 from . import formats, requests, runs
-from .items import Items, Mark, Page, Run
+from .items import DEAD, Items, Mark, Page, Run
 from .keys import INPUT_PAGE, PAGE_PREFIX, page_sort_key
 from .size import WRITE_UNIT_BYTES, item_bytes, up_to_unit
 
@@ -255,12 +255,26 @@ def merged(tail: Sequence[Record], records: Sequence[Record]) -> list[Record]:
 # --- the end --------------------------------------------------------------------------------------
 
 
+def pages_ttl(run: Run) -> int:
+    """When the pages of an ended run may go: of a dead one not before itself, for it may be brought back."""
+    if run.state == DEAD or run.history_seconds is None:
+        return int(run.ttl)
+    return int(run.ended_ms or 0) // 1000 + int(run.history_seconds)
+
+
+def without_history(items: Items, run: Run) -> list[Action]:
+    """What a run that keeps no history forgets when it ends, other than dead."""
+    model = items.run
+    none_is_kept = run.history_seconds is not None and int(run.history_seconds) == 0
+    return [model.tail.remove(), model.page.remove()] if none_is_kept else []
+
+
 async def expire(items: Items, run: Run) -> None:
-    """Give every item of an ended run's journal the run's own expiry. Harmless when done again."""
-    model = items.page
+    """Give every item of an ended run's journal its expiry. Harmless when done again."""
+    model, ttl = items.page, pages_ttl(run)
     for page in (await pages_of(items, run)).values():
         if not page.ttl:
             try:
-                await requests.update(model, page.pk, page.sk, [model.ttl.set(run.ttl)], model.pk.exists())
+                await requests.update(model, page.pk, page.sk, [model.ttl.set(ttl)], model.pk.exists())
             except ConditionFailedError:
                 continue  # it has gone

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 from ..clock import Clock, UniqueIds
 from ..errors import ConditionFailedError, LeaseBusyError, LeaseLostError
-from . import ends, formats, lookup, marks, requests, runs, settle
-from .births import ENDED_SECONDS, place_of, promoted, ttl_seconds
+from . import ends, formats, journal, lookup, marks, requests, runs, settle
+from .births import place_of, promoted, ttl_seconds
 from .call import Pause
 from .items import CANCELLED, LIVE, Items, Mark, Run
 from .keys import RUN_SORT_KEY, mark_sort_key, parse_mark_sort_key, run_partition
@@ -146,7 +146,7 @@ class _Cancelling:
         now_ms = self.clock.now_ms()
         if run is None:
             ended = promoted(items, mark, self.run_id, self.ids.make(now_ms), now_ms, CANCELLED)
-            ended.ended_ms, ended.ttl = now_ms, ttl_seconds(now_ms, ENDED_SECONDS, ended)
+            ended.ended_ms, ended.ttl = now_ms, ttl_seconds(now_ms, ended)
             release = marks.held_by(items, mark)
             await runs.convert(items, mark, ended, [], release=release, token=ended.generation)
             return
@@ -155,8 +155,11 @@ class _Cancelling:
             self.outcome = ASKED
             await self._undo_first(items, mark, run)
             return
-        keep_seconds = ENDED_SECONDS if run.keep_seconds is None else int(run.keep_seconds)
-        changes = [model.ended_ms.set(now_ms), model.ttl.set(ttl_seconds(now_ms, keep_seconds, run))]
+        changes = [
+            model.ended_ms.set(now_ms),
+            model.ttl.set(ttl_seconds(now_ms, run)),
+            *journal.without_history(items, run),
+        ]
         await ends.end(items, mark, run_partition(items.schema, self.run_id), changes, state=CANCELLED)
 
     async def _undo_first(self, items: Items, mark: Mark, run: Run) -> None:

@@ -31,6 +31,7 @@ def redirected(app: App, *, table: str, client: Any, clock: Clock) -> Iterator[A
         build=app.build,
         clock=clock,
     )
+    twin.retention = app.retention
     twin.registry = twin.operations.registry = app.registry
     app.__dict__.clear()
     app.__dict__.update(twin.__dict__)

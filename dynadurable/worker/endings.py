@@ -13,8 +13,9 @@ from ..errors import InputRefusedError, LeaseLostError, NewerFormatError
 from ..model import codec, failure
 from ..model.failure import Failure
 from ..model.job import Job
-from ..storage import ends, marks, requests, runs
-from ..storage.births import ENDED_SECONDS, place_of, promoted, ttl_seconds
+from ..model.retention import to_seconds
+from ..storage import ends, journal, marks, requests, runs
+from ..storage.births import place_of, promoted, ttl_seconds
 from ..storage.items import CANCELLED, DEAD, LIVE, SUCCEEDED, DeadLetter, Item, Mark, Run
 from ..storage.keys import dead_partition, mark_sort_key, page_sort_key, run_partition
 from .engine import Engine
@@ -120,17 +121,16 @@ async def _succeed(attempt: Attempt, value: Any) -> str:
         return "succeeded"
     model, now_ms = items.run, attempt.engine.clock.now_ms()
     changes: list[Action] = [model.ended_ms.set(now_ms), model.attempts.set(int(attempt.mark.attempt))]
-    keep_seconds = ENDED_SECONDS
+    ttl = ttl_seconds(now_ms, run)
     if run.keep_seconds is not None:
-        keep_seconds = int(run.keep_seconds)
         try:
             result = codec.encode(value, path="result")
             codec.check_size(result, "the result", MAX_RESULT_BYTES)
         except InputRefusedError as error:  # the same body would return the same again: no further attempt
             await bury(attempt, _captured(attempt, error))
             return "dead"
-        changes.append(await _result_kept(attempt, run, result, ttl=ttl_seconds(now_ms, keep_seconds, run)))
-    changes.append(model.ttl.set(ttl_seconds(now_ms, keep_seconds, run)))
+        changes.append(await _result_kept(attempt, run, result, ttl=ttl))
+    changes += [model.ttl.set(ttl), *journal.without_history(items, run)]
     await ends.end(items, attempt.mark, attempt.run_key, changes, state=SUCCEEDED)
     return "succeeded"
 
@@ -179,7 +179,7 @@ async def bury(attempt: Attempt, failed: Failure) -> None:
     engine, run = attempt.engine, attempt.run
     items, now_ms = engine.items, engine.clock.now_ms()
     keep_failed = attempt.job.keep_failed if attempt.job else None
-    ttl = None if keep_failed is None else now_ms // 1000 + round(keep_failed.total_seconds())
+    ttl = None if keep_failed is None else now_ms // 1000 + (to_seconds(keep_failed) or 0)
     ended = run if run is not None else _promoted(attempt, due_ms=now_ms, state=DEAD)
     letter_key = mark_sort_key(now_ms, attempt.held.run_id)
     letter = items.dead_letter(
@@ -215,7 +215,7 @@ async def _cancel(attempt: Attempt) -> None:
         "attempts": int(attempt.mark.attempt),
         "ended_ms": now_ms,
         "cursor": attempt.held.cursor,
-        "ttl": ttl_seconds(now_ms, int(ended.keep_seconds or ENDED_SECONDS), ended),
+        "ttl": ttl_seconds(now_ms, ended),
     }
     await _end(attempt, ended, facts, state=CANCELLED, letter=None)
 
@@ -229,6 +229,8 @@ async def _end(attempt: Attempt, ended: Run, facts: dict[str, Any], *, state: st
         await _convert(attempt, ended, *([letter] if letter is not None else []))
         return
     changes = [getattr(model, name).set(value) for name, value in known.items()]
+    if state == CANCELLED:
+        changes += journal.without_history(items, ended)
     await ends.end(items, attempt.mark, attempt.run_key, changes, state=state, dead_letter=letter)
 
 

@@ -16,6 +16,8 @@ from dynadurable.storage.table import create_request
 from dynadurable.testing.clock import ManualClock
 from dynadurable.testing.memory import MemoryClient, MemoryStore
 from dynadurable.worker.attempt import Attempts
+from dynadurable.workflow.body import WorkflowRunner
+from dynadurable.workflow.kind_threads import ThreadKind
 
 TABLE = "shop"
 NO_TTL = TableSchema(table=TABLE, ttl=None)
@@ -27,9 +29,11 @@ class Site:
     """One table. ``app`` is on it; ``work`` does what is due, in this thread."""
 
     schema: TableSchema = NO_TTL
-    store: MemoryStore = field(default_factory=MemoryStore)
+    store: MemoryStore = field(default_factory=lambda: MemoryStore(locked=True))
     clock: ManualClock = field(default_factory=ManualClock)
     queues: tuple[str, ...] = ("default",)
+    options: dict[str, Any] = field(default_factory=dict)
+    """Of the app."""
 
     def __post_init__(self) -> None:
         self.client: Any = MemoryClient(self.store)
@@ -49,14 +53,14 @@ class Site:
             prefix=schema.prefix,
             clock=self.clock,
             queues=[Queue(name=name, shards=1) for name in self.queues],
-            **options,
+            **{**self.options, **options},
         )
 
     def work(self, app: App | None = None) -> None:
         """Work off what is due, until there is nothing that could be claimed."""
         app = app or self.app
         engine = app.worker(concurrency=1, queues=list(self.queues)).engine
-        attempts = Attempts(engine, JobContext)
+        attempts = Attempts(engine, JobContext, WorkflowRunner(ThreadKind()))
         for _ in range(50):
             due = [one for queue in self.queues for one in self._due(app, queue)]
             if not due:

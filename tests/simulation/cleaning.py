@@ -13,9 +13,8 @@ from unittest import mock
 
 from dynadurable.control.cleaning import CleanPlans, CleanSettings
 from dynadurable.errors import DynadurableError
-from dynadurable.storage import leftovers, operate
+from dynadurable.storage import births, leftovers
 from dynadurable.storage.keys import parse_mark_sort_key
-from dynadurable.worker import endings
 from tests.simulation.actors import Cast
 from tests.simulation.checks import Checker, Raw
 from tests.simulation.world import START_MS, Steps, World
@@ -113,8 +112,7 @@ class CleaningCast(Cast):
 def shortened() -> Iterator[None]:
     """Times to keep and margins of seconds, so that seeds see what happens past them."""
     with ExitStack() as stack:
-        for module in (endings, operate):
-            stack.enter_context(mock.patch.object(module, "ENDED_SECONDS", KEPT_SECONDS))
+        stack.enter_context(mock.patch.object(births, "ENDED_SECONDS", KEPT_SECONDS))
         stack.enter_context(mock.patch.object(leftovers, "MARGIN_MS", MARGIN_MS))
         stack.enter_context(mock.patch.object(leftovers, "SETTLED_MS", SETTLED_MS))
         yield
