@@ -18,6 +18,7 @@ from .control.runs import AioRuns
 from .control.schedules import SchedulePlans
 from .control.schedules_aio import AioSchedules
 from .control.signals import AioCallbacks
+from .control.workflows import AioWorkflows
 from .control.workers import AioWorkers, WorkerPlans
 from .handle import AioRunHandle, TransactItems, TransactModels
 from .leader import DEFAULT_TTL
@@ -102,6 +103,11 @@ class AioApp:
     def workers(self) -> AioWorkers:
         """Who is at work."""
         return AioWorkers(WorkerPlans(self._operations), self._run)
+
+    @cached_property
+    def workflows(self) -> AioWorkflows:
+        """Timelines, and whether today's code goes on with the runs under way."""
+        return AioWorkflows(self._app.workflow_plans, self._run)
 
     @cached_property
     def callbacks(self) -> AioCallbacks:

@@ -22,6 +22,7 @@ from .control.runs import RunPlans, Runs
 from .control.schedules import SchedulePlans, Schedules
 from .control.signals import Callbacks, SignalPlans
 from .control.workers import WorkerPlans, Workers
+from .control.workflows import WorkflowPlans, Workflows
 from .definitions import WorkflowDefinitions
 from .drivers.boto3 import Boto3Driver
 from .drivers.clients import Clients, ClientSettings
@@ -44,7 +45,7 @@ from .worker.contest import LeaseParts
 from .worker.context import ContextBase, JobContext
 from .worker.context_aio import AsyncJobContext
 from .worker.crew import DEFAULT_ASYNC_CONCURRENCY, DEFAULT_CONCURRENCY, DEFAULT_POLL, WorkerSettings
-from .worker.engine import DEFAULT_GRACE, DEFAULT_LEASE, Hook
+from .worker.engine import DEFAULT_GRACE, DEFAULT_LEASE, Engine, Hook
 from .worker.keeper import Keeper
 from .worker.worker import Worker
 
@@ -273,6 +274,26 @@ class App(WorkflowDefinitions, ScheduleDefinitions):
     def callbacks(self) -> Callbacks:
         """For outside systems: complete, fail or prolong what a workflow waits for."""
         return Callbacks(self.signal_plans, self.driver.run)
+
+    @cached_property
+    def workflows(self) -> Workflows:
+        """Timelines, and whether today's code goes on with the runs under way."""
+        return Workflows(self.workflow_plans, self.driver.run)
+
+    @cached_property
+    def workflow_plans(self) -> WorkflowPlans:
+        """What can be asked of workflows, for the shells of both sides."""
+        engine = Engine(
+            items=self.items,
+            driver=self.driver,
+            loops=self.loops,
+            clock=self.clock,
+            ids=self.operations.ids,
+            registry=self.registry,
+            worker_id="replay",
+            build=self.build,
+        )
+        return WorkflowPlans(engine, self.run_plans)
 
     @cached_property
     def signal_plans(self) -> SignalPlans:

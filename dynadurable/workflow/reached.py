@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..model.history import Line, Past
 from ..model.record import Record
 from ..storage.call import Plan, Work
-from .halt import Parked
+from .halt import Abandoned, Parked
 from .strand import Strand
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ class Reached(Work):
         if self.record is None:
             self.strand.check_new()
             self.stage.go_live()
+            if self.strand.execution.is_dry:
+                self.strand.end(Abandoned("dry"))
             try:
                 self.stage.run(self.plan())
             except Parked as parked:

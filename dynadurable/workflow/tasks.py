@@ -166,6 +166,8 @@ class TaskStage:
             return False
         try:
             self._check_replayed()
+            if execution.is_dry:
+                execution.end(Abandoned("dry"))
             self._begin_all()
         except BaseException:  # noqa: BLE001 - it is in execution.stop, and raised into the code on the next round
             return False

@@ -87,6 +87,8 @@ class ThreadBranches(Work):
                     break
                 if work.is_rewound:
                     self._leave(Rewound("rewound"))
+                if self.stage.execution.is_dry:
+                    self._leave(Abandoned("dry"))
                 work.core.strand.end(Parked.all_of(parked for parked, _ in self._parked.values()))
             self._wait()
         for index in self._parked:
@@ -203,6 +205,8 @@ class ThreadBranches(Work):
             return
         work.core.strand.check_new()
         self.stage.go_live()
+        if execution.is_dry:
+            self._leave(Abandoned("dry"))
         self.stage.run(work.decide(results))
 
 

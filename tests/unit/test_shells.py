@@ -18,7 +18,7 @@ DEFINING = {"aio", "job", "workflow", "schedule"}
 # What one side has alone, and why.
 ALONE = {
     "AioApp": {"close"},  # boto3's client needs none
-    "App": {"lease_parts", "signal_plans"},  # for leases of both sides
+    "App": {"lease_parts", "signal_plans", "workflow_plans"},  # for leases of both sides
     "AsyncJobContext": {"wait_stopping", "loop_driver"},  # an event to await; the plain one has `stopping.wait()`
     "AioLease": {"wait_lost"},  # likewise
 }
