@@ -10,10 +10,12 @@ A trench entry's key says whose Trench it is and which molt it holds, and nothin
 writes the same item again, and nobody can tell.
 """
 
+import os
+
 from pynamodb.attributes import UnicodeAttribute
 from pynamodb.models import Model
 
-TABLE = "krabber"
+TABLE = os.environ.get("DYNADURABLE_TABLE") or "krabber"  # a deployment names its own
 
 
 class Item(Model):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +16,20 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from dynadurable.demo.check import delivered
+from dynadurable.local import LocalStore
 from dynadurable.storage.environment import from_environment
+from dynadurable.testing.moto import serialised_moto
 from tests.cdk.command_line import ServerMissingError, find_cdk, run_cdk
 from tests.cdk.synth import CDK_FOLDER, ready_templates
 from tests.conftest import Servers
 
+REPOSITORY = CDK_FOLDER.parent
 REGION = "us-east-1"
 ACCOUNT = "210000000007"
+AUTHOR = "ferris"
+FOLLOWERS = 120
+"""More than a page of the fan-out."""
 NAMES = {
     "TableName": "DYNADURABLE_TABLE",
     "PartitionKey": "DYNADURABLE_PARTITION_KEY",
@@ -60,16 +71,44 @@ def put_and_query(client: Any, outputs: Mapping[str, str]) -> None:
     assert described["BillingModeSummary"]["BillingMode"] == "PAY_PER_REQUEST"
 
 
-def test_the_table_stack_deploys_in_motos_cloudformation_and_can_be_used(
+@contextmanager
+def krabber(environment: Mapping[str, str]) -> Iterator[Any]:
+    """The example, as a process has it that is told of its table by these variables."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(REPOSITORY / "examples")
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        before = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] == "krabber"}
+        try:
+            yield importlib.import_module("krabber.app")
+        finally:
+            for name in [name for name in sys.modules if name.partition(".")[0] == "krabber"]:
+                del sys.modules[name]
+            sys.modules.update(before)
+
+
+def post_molt(client: Any, example: Any) -> str:
+    """A molt by somebody with followers; its id."""
+    models = sys.modules["krabber.models"]
+    for number in range(FOLLOWERS):
+        following = models.Following.of(AUTHOR, follower=f"krab-{number:03d}")
+        client.put_item(TableName=models.TABLE, Item=following.serialize())
+    return str(example.post(client, AUTHOR, "Shells off!").sk)
+
+
+def test_the_fan_out_of_the_demo_runs_on_the_table_of_the_stack_by_the_names_in_its_outputs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    template = ready_templates(tmp_path, image="example/worker:1")["DynadurableTable"]
-    with mock_aws():
-        settings: dict[str, Any] = {
-            "region_name": REGION,
-            "aws_access_key_id": "testing",
-            "aws_secret_access_key": "testing",
-        }
+    """Deployed in moto's CloudFormation, which makes the table's name up."""
+    template = ready_templates(tmp_path, image="example/worker:1", table_name="")["DynadurableTable"]
+    settings: dict[str, Any] = {
+        "region_name": REGION,
+        "aws_access_key_id": "testing",
+        "aws_secret_access_key": "testing",
+    }
+    for name, value in (("ACCESS_KEY_ID", "testing"), ("SECRET_ACCESS_KEY", "testing"), ("DEFAULT_REGION", REGION)):
+        monkeypatch.setenv(f"AWS_{name}", value)
+    with mock_aws(), serialised_moto():
         # What `cdk bootstrap` leaves behind, and every template asks for.
         boto3.client("ssm", **settings).put_parameter(
             Name="/cdk-bootstrap/hnb659fds/version", Value="30", Type="String"
@@ -79,7 +118,15 @@ def test_the_table_stack_deploys_in_motos_cloudformation_and_can_be_used(
         (stack,) = formation.describe_stacks(StackName="DynadurableTable")["Stacks"]
         assert stack["StackStatus"] == "CREATE_COMPLETE"
         outputs = {output["OutputKey"]: output["OutputValue"] for output in stack["Outputs"]}
-        put_and_query(boto3.client("dynamodb", **settings), outputs)
+        client = boto3.client("dynamodb", **settings)
+        with krabber(environment_of(outputs)) as example:
+            assert example.app.schema == from_environment(environment_of(outputs))
+            assert example.app.schema.table != "krabber"
+            molt_id = post_molt(client, example)
+            example.app.worker(concurrency=1).drain()
+            found = delivered(client, table=example.app.schema.table, author=AUTHOR, molt_id=molt_id)
+    assert found.complete
+    assert found.once == FOLLOWERS
 
 
 @pytest.fixture(scope="module")
@@ -134,9 +181,52 @@ def test_the_commands_of_the_readme_deploy_everything_on_an_emulator(
     deploy: Callable[..., dict[str, dict[str, str]]], servers: Servers, context: Sequence[str]
 ) -> None:
     outputs = deploy(*context)["DynadurableTable"]
-    client = boto3.client("dynamodb", **servers["ministack"].client_kwargs(ACCOUNT))
+    settings = servers["ministack"].client_kwargs(ACCOUNT)
+    client = boto3.client("dynamodb", **settings)
     table = environment_of(outputs)["DYNADURABLE_TABLE"]
     assert client.describe_table(TableName=table)["Table"]["TableStatus"] == "ACTIVE"
+    if "mode=scheduled" in context:
+        run_the_container_that_drains(client, servers["ministack"], settings)
+
+
+def run_the_container_that_drains(client: Any, store: LocalStore, settings: dict[str, Any]) -> None:
+    """Its command, as the task definition has it, with its environment: as a process here, on work that is due."""
+    container = drain_container(boto3.client("ecs", **settings))
+    environment = {variable["name"]: variable["value"] for variable in container["environment"]}
+    with krabber(environment) as example:
+        molt_id = post_molt(client, example)
+    done = subprocess.run(
+        [sys.executable, "-m", "dynadurable", *container["command"]],
+        env={
+            **{name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "DYNADURABLE_"))},
+            **environment,
+            "PYTHONPATH": str(REPOSITORY / "examples"),
+            "AWS_ENDPOINT_URL": store.endpoint_url,
+            "AWS_ACCESS_KEY_ID": ACCOUNT,
+            "AWS_SECRET_ACCESS_KEY": "local",
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
+        },
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert delivered(client, table=environment["DYNADURABLE_TABLE"], author=AUTHOR, molt_id=molt_id).complete
+    (line,) = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"_aws"')]
+    assert (line["Queue"], line["Backlog"]) == ("trench", 0)
+
+
+def drain_container(ecs: Any) -> dict[str, Any]:
+    """Of all task definitions the one that drains; its entry point is the library's command."""
+    found = [
+        ecs.describe_task_definition(taskDefinition=arn)["taskDefinition"]["containerDefinitions"][0]
+        for arn in ecs.list_task_definitions()["taskDefinitionArns"]
+    ]
+    (drains,) = [container for container in found if container["command"][0] == "drain"]
+    assert drains["entryPoint"] == ["dynadurable"]
+    return dict(drains)
 
 
 @pytest.mark.slow
