@@ -237,7 +237,7 @@ class ScheduleExistsError(DynadurableError):
 
 
 class BodyCancelledError(DynadurableError):
-    """Something inside an ``async def`` body was cancelled, and not by its worker: the attempt has failed."""
+    """Something inside a body was cancelled, and not by its worker: the attempt has failed."""
 
     def __init__(self, job: str) -> None:
         self.job = job

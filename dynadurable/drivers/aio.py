@@ -31,7 +31,7 @@ class AioDriver:
             return await self.send(call, give_up_at=give_up_at)
 
         async def perform(work: Work) -> Any:
-            return await _perform(work, self.run)
+            return await _perform(work, lambda plan: self.run(plan, give_up_at=give_up_at))
 
         return await _stepped(plan, send, perform)
 
@@ -47,26 +47,6 @@ class AioDriver:
         if waiting.cancellation is not None:
             raise waiting.cancellation
         return result
-
-    async def _do(self, step: Call | Work, give_up_at: float | None) -> Any:
-        if isinstance(step, Call):
-            return await self.send(step, give_up_at=give_up_at)
-        return await (self._side_by_side(step) if isinstance(step, Several) else step.perform_async())
-
-    async def _side_by_side(self, several: Several) -> list[Any]:
-        gate = asyncio.Semaphore(several.limit)
-
-        async def settled(plan: Plan[Any]) -> Any:
-            async with gate:
-                try:
-                    return await self.run(plan)
-                except Exception as error:  # noqa: BLE001 - handed to the plan that asked, which decides
-                    return error
-
-        try:
-            return list(await asyncio.gather(*map(settled, several.plans)))
-        finally:
-            several.close()
 
     async def send(self, call: Call, *, give_up_at: float | None = None) -> Response:
         """One request with its retries."""
@@ -150,7 +130,7 @@ class _Uncut:
         cancellation, self.cancellation = self.cancellation, None
         if cancellation is not None:
             raise cancellation
-        return await _perform(work, self._driver.see_through)
+        return await _perform(work, lambda plan: self._driver.see_through(plan, give_up_at=self._give_up_at))
 
     async def send(self, call: Call) -> Response:
         tries = Tries(call=call, give_up_at=self._give_up_at)

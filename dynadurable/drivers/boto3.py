@@ -47,18 +47,18 @@ class Boto3Driver:
     def _do(self, step: Call | Work, give_up_at: float | None) -> Any:
         if isinstance(step, Call):
             return self.send(step, give_up_at=give_up_at)
-        return self._side_by_side(step) if isinstance(step, Several) else step.perform()
+        return self._side_by_side(step, give_up_at) if isinstance(step, Several) else step.perform()
 
-    def _side_by_side(self, several: Several) -> list[Any]:
+    def _side_by_side(self, several: Several, give_up_at: float | None) -> list[Any]:
         try:
             with ThreadPoolExecutor(max_workers=several.limit, thread_name_prefix="dynadurable-several") as pool:
-                return list(pool.map(self._settled, several.plans))
+                return list(pool.map(lambda plan: self._settled(plan, give_up_at), several.plans))
         finally:
             several.close()
 
-    def _settled(self, plan: Plan[Any]) -> Any:
+    def _settled(self, plan: Plan[Any], give_up_at: float | None) -> Any:
         try:
-            return self.run(plan)
+            return self.run(plan, give_up_at=give_up_at)
         except Exception as error:  # noqa: BLE001 - handed to the plan that asked, which decides
             return error
 

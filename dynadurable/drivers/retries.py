@@ -16,11 +16,13 @@ from .outcomes import outcome
 FIRST_DELAY_SECONDS = 0.05
 MAX_DELAY_SECONDS = 5.0
 MAX_TRIES = 10
+MAX_TRIES_IN_TIME = 60
+"""Where there is a time at which to give up, that decides; this ends what takes no time."""
 
 
 @dataclass(kw_only=True, slots=True)
 class Tries:
-    """The tries of one call. ``give_up_at`` (monotonic seconds) ends them early, for instance with a lease."""
+    """The tries of one call: 10 of them, or as many as there is time for until ``give_up_at`` (monotonic seconds)."""
 
     call: Call
     give_up_at: float | None = None
@@ -39,7 +41,8 @@ class Tries:
         delay = self._next_delay()
         late = self.give_up_at is not None and now + delay > self.give_up_at
         final = found.maybe_applied and not self.call.repeatable
-        if final or not found.transient or self.made >= MAX_TRIES or late:
+        used_up = self.made >= (MAX_TRIES if self.give_up_at is None else MAX_TRIES_IN_TIME)
+        if final or not found.transient or used_up or late:
             raise found.error from error
         return delay
 

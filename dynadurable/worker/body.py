@@ -24,7 +24,17 @@ class Body(Work):
         self._kwargs = arguments.kwargs
 
     def perform(self) -> Any:
-        returned = self._job.function(*self._args, **self._kwargs)
+        try:
+            returned = self._job.function(*self._args, **self._kwargs)
+        except asyncio.CancelledError as error:  # of something inside it: nobody cancels a thread
+            raise BodyCancelledError(self._job.name) from error
+        except (StopIteration, GeneratorExit) as error:  # these would mean something to the plan that awaits us
+            raise RuntimeError(f"the body let out {type(error).__name__}") from error
+        self._check_done(returned)
+        return returned
+
+    def _check_done(self, returned: object) -> None:
+        """What a body returns must not be the work itself, still to be done: nobody would do it."""
         if inspect.isawaitable(returned):
             if inspect.iscoroutine(returned):
                 returned.close()
@@ -32,7 +42,11 @@ class Body(Work):
                 f"job {self._job.name!r} looks like a plain function and returned something to await; "
                 "make it an `async def`, also below its decorators"
             )
-        return returned
+        if inspect.isgenerator(returned) or inspect.isasyncgen(returned):
+            raise ConfigurationError(
+                f"job {self._job.name!r} returned a generator, of which nothing has been run; a job must be a function "
+                "that does its work and returns"
+            )
 
     async def perform_async(self) -> Any:
         """The body is a task of its own: it is cancelled when its run is lost or cancelled, or with the attempt."""
@@ -55,6 +69,7 @@ class Body(Work):
             self._held.unlisten(told)
         if raised is not None:
             raise raised
+        self._check_done(value)
         return value
 
     async def _contained(self) -> tuple[Any, BaseException | None]:

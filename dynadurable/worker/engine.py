@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import threading
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from ..clock import Clock, UniqueIds
 from ..drivers.aio import AioDriver
 from ..drivers.boto3 import Boto3Driver
 from ..drivers.loops import LoopDrivers
+from ..log import careful_log
 from ..model.queue import DEFAULT_SHARDS
 from ..model.registry import Registry
 from ..storage.items import Items
@@ -24,7 +24,7 @@ from .keeper import Keeper
 from .signals import Flag
 from .timetable import Timetable
 
-log = logging.getLogger("dynadurable.worker")
+log = careful_log("dynadurable.worker")
 
 DEFAULT_LEASE = timedelta(seconds=30)
 DEFAULT_GRACE = timedelta(seconds=25)
@@ -128,5 +128,5 @@ class Engine:
             return
         try:
             self.hook(event, job, run_id)
-        except Exception:
+        except BaseException:  # also SystemExit: an attempt is half done, and a hook is not asked how to go on
             log.exception("the hook for %r raised", event)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from pathlib import Path
 
+from dynadurable.log import careful_log
 from dynadurable.storage.environment import HEARTBEAT_FILE
 
-log = logging.getLogger("dynadurable.worker")
+log = careful_log("dynadurable.worker")
 
 
 class Heartbeat:

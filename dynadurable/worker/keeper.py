@@ -7,7 +7,6 @@ told in time although every request hangs. A few others send.
 
 from __future__ import annotations
 
-import logging
 import math
 import queue
 import random
@@ -18,16 +17,17 @@ from ..clock import Clock
 from ..drivers.boto3 import Boto3Driver
 from ..errors import DynadurableError, LeaseLostError
 from ..forks import renew_after_fork
+from ..log import careful_log
 from ..storage.items import Items
 from .tenure import LOST, Tenure
 
-log = logging.getLogger("dynadurable.worker")
+log = careful_log("dynadurable.worker")
 
 MAX_SENDERS = 4
 MIN_WAIT_SECONDS = 0.005
 FIRST_DELAY_SECONDS = 0.1
 LINGER_SECONDS = 5.0
-STOP_SECONDS = 10.0
+STOP_SECONDS = 3.0
 
 
 @dataclass(slots=True)
@@ -102,6 +102,8 @@ class Keeper:
             threads = [*self._senders, *([self._watcher] if self._watcher else [])]
         for thread in threads:
             thread.join(timeout=STOP_SECONDS)
+            if thread.is_alive():
+                return  # a request hangs; the others would be waited for no less in vain
 
     # --- the thread that watches ------------------------------------------------------------------
 
@@ -193,5 +195,5 @@ class Keeper:
 
     def _lost(self, tenure: Tenure, why: str) -> None:
         if not tenure.closed:
-            log.warning("lost %s: %s", tenure.what, why)
             tenure.tell(LOST)
+            log.warning("lost %s: %s", tenure.what, why)

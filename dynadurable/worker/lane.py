@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import queue
 import threading
 from collections.abc import Callable
 from typing import Protocol
 
 from ..errors import ConfigurationError, DynadurableError
+from ..log import careful_log
 from .attempt import AttemptPlan, Attempts
 from .engine import Engine
 
-log = logging.getLogger("dynadurable.worker")
+log = careful_log("dynadurable.worker")
 
 
 class OnDone(Protocol):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import logging
 import threading
 
 from ..errors import ConfigurationError
+from ..log import careful_log
 from .attempt import AttemptPlan, Attempts
 from .engine import Engine
 from .lane import More, OnDone, OnFatal, Slots, report
 
-log = logging.getLogger("dynadurable.worker")
+log = careful_log("dynadurable.worker")
 
 CANCEL_SECONDS = (2.0, 1.0)
 """How long bodies have to end once cancelled, and once cancelled again; then they are left to themselves."""

@@ -7,7 +7,6 @@ bounded number of pages, and the next poll goes on where it stopped.
 
 from __future__ import annotations
 
-import logging
 import random
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -15,13 +14,14 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from ..log import careful_log
 from ..model.queue import MAX_SHARDS, Queue
 from ..storage import marks
 from ..storage.call import Plan
 from ..storage.marks import Candidate
 from .engine import Engine
 
-log = logging.getLogger("dynadurable.worker")
+log = careful_log("dynadurable.worker")
 
 PROBE_ITEMS = 4  # an idle look at a shard: half a read unit for marks of up to 1 KB
 MAX_PAGE_ITEMS = 100  # a page grows while all that was found is taken at once, and shrinks when it goes stale

@@ -6,17 +6,17 @@ worker that cannot say it works all the same.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 from ..errors import DynadurableError
+from ..log import careful_log
 from ..model.excerpt import excerpt
 from ..storage import workers
 from ..storage.items import WorkerRecord
 from .chore import STOP_SECONDS, Chore
 from .engine import Engine
 
-log = logging.getLogger("dynadurable.worker")
+log = careful_log("dynadurable.worker")
 
 BEAT_SECONDS = workers.BEAT_MS / 1000
 MAX_BUILD_BYTES = 128

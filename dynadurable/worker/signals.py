@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -28,15 +28,24 @@ class Flag:
         return self._is_set
 
 
+class StoppedEarly(BaseException):
+    """A signal came while there was nothing to end gracefully."""
+
+
 @contextlib.contextmanager
-def stop_on_signals(stop: Flag, hurry: Flag) -> Iterator[None]:
-    """Set ``stop`` at the first signal, ``hurry`` at the next. Outside the main thread nothing is installed."""
+def stop_on_signals(stop: Flag, hurry: Flag, *, at_once: Callable[[], bool] = lambda: False) -> Iterator[None]:
+    """Set ``stop`` at the first signal, ``hurry`` at the next. Outside the main thread nothing is installed.
+
+    While ``at_once()`` is true, the handler raises ``StoppedEarly`` after that: whatever is under way is given up.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
         (hurry if stop.is_set() else stop).set()
+        if at_once():
+            raise StoppedEarly
 
     before: dict[int, Any] = {}
     try:

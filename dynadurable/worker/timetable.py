@@ -16,6 +16,7 @@ from pynamodb.expressions.update import Action
 
 from ..clock import Clock, UniqueIds, to_datetime
 from ..errors import ConfigurationError, KeyConflictError, LeaseLostError, NewerFormatError
+from ..log import careful_log
 from ..model.instant import epoch_ms
 from ..model.registry import Registry
 from ..model.schedule import Schedule
@@ -26,7 +27,7 @@ from ..storage.items import Items, ScheduleRecord
 from ..storage.keys import keyed_run_id
 from ..storage.marks import Candidate
 
-log = logging.getLogger("dynadurable.schedules")
+log = careful_log("dynadurable.schedules")
 
 TICKED = "scheduled"
 REPAIRED = "repaired"

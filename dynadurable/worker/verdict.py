@@ -50,7 +50,7 @@ class Cancel:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HandBack:
-    """Somebody else goes on, at once or after ``delay``. ``refund``: no attempt used. ``error`` is raised again then."""
+    """Somebody else goes on, now or after ``delay``. ``refund``: no attempt used. ``error`` is raised again then."""
 
     refund: bool
     error: BaseException | None = None
@@ -88,7 +88,7 @@ def on_error(error: BaseException, *, job: Job[Any, Any], attempt: int, told: st
     if told == CANCELLED:
         return Cancel()
     if isinstance(error, Interrupted):
-        return HandBack(refund=True)
+        return HandBack(refund=told is not None)  # one that nobody asked to end may do so for ever
     if isinstance(error, Snooze):
         return _snoozed(error)
     if not isinstance(error, Exception):

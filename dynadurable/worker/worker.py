@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import threading
 from collections.abc import Callable, Sequence
@@ -10,9 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ..clock import to_datetime
-from ..errors import ConfigurationError, DynadurableError, StoreError
+from ..errors import ConfigurationError, DynadurableError, StoreUnavailableError
 from ..forks import renew_after_fork
+from ..log import careful_log
 from ..storage import marks, table
+from ..storage.call import Plan, Several
 from ..storage.items import Mark, Run
 from ..storage.marks import Candidate
 from ..storage.schedules import SCHEDULE_JOB
@@ -23,15 +24,17 @@ from .lane import Lane
 from .poller import Poller
 from .registrar import Registrar
 from .reporter import Reporter
-from .signals import Flag, stop_on_signals
+from .signals import Flag, StoppedEarly, stop_on_signals
 
-log = logging.getLogger("dynadurable.worker")
+log = careful_log("dynadurable.worker")
 
 IDLE_WAIT_SECONDS = 0.5
 TURN_SECONDS = 10.0  # the loop goes round at least this often: a health check sees by its beats that it does not hang
 SIGNAL_WAIT_SECONDS = 0.2
 SCHEDULES_SECONDS = 60.0
 CANCEL_SECONDS = 5.0
+PARALLEL_HAND_BACKS = 16
+MAX_FAILED_DRAIN_LOOKS = 5  # each after half a minute or more: a drain that finds nothing out says so in its exit code
 REGISTER_SECONDS = 5.0
 REGISTER_DRAIN_SECONDS = 15.0  # most drains find little to do and are over before that: then they need no record
 REPORT_SECONDS = 10.0
@@ -73,10 +76,10 @@ class Worker:
         self._lanes = list(lanes(self))
         self._thread: threading.Thread | None = None
         self._fatal: BaseException | None = None
-        self._claimed_once = False
+        self._claimed_once = self._looked_once = False
         self._schedules_at = -math.inf
         self._stopped: StopReport | None = None
-        self._used = False
+        self._used = self._begun = False
         self._forked = False
         self._lock = threading.Lock()
         renew_after_fork(self)
@@ -96,8 +99,11 @@ class Worker:
             ConfigurationError: the table is missing, has other keys, or may not be used.
         """
         hurry = Flag()
-        with stop_on_signals(self._engine.stopping, hurry):
-            self.start()
+        with stop_on_signals(self._engine.stopping, hurry, at_once=self._holds_nothing):
+            try:
+                self.start()
+            except StoppedEarly:
+                return EXIT_OK
             while self.is_running:
                 self._engine.clock.sleep(SIGNAL_WAIT_SECONDS)
             report = self.stop(hurry=hurry)
@@ -113,8 +119,11 @@ class Worker:
             ConfigurationError: the table is missing, has other keys, or may not be used.
         """
         hurry = Flag()
-        with stop_on_signals(self._engine.stopping, hurry):
-            return self.work_off(timeout=timeout, hurry=hurry)
+        with stop_on_signals(self._engine.stopping, hurry, at_once=self._holds_nothing):
+            try:
+                return self.work_off(timeout=timeout, hurry=hurry)
+            except StoppedEarly:
+                return None
 
     def start(self) -> None:
         """Work in the background, in this process: for use inside a web app. End it with ``stop()``.
@@ -157,13 +166,23 @@ class Worker:
         self._reporter.start(after_seconds=REPORT_DRAIN_SECONDS)
         clock = self._engine.clock
         give_up_at = None if timeout is None else clock.monotonic() + timeout.total_seconds()
+        failures = 0
         try:
             while self.is_running and (give_up_at is None or clock.monotonic() < give_up_at):
                 self._engine.heartbeat.beat()
-                wait = self._step()
-                if wait > 0 and self._is_idle() and not self._poller.poll() and not self._poller.unfinished:
-                    break
-                self._sleep(0.0 if self._is_idle() else min(wait, SIGNAL_WAIT_SECONDS))
+                try:
+                    wait = self._step()
+                    if wait > 0 and self._is_idle() and not self._poller.poll() and not self._poller.unfinished:
+                        break
+                except StoreUnavailableError as error:
+                    failures += 1
+                    if failures >= MAX_FAILED_DRAIN_LOOKS:
+                        raise
+                    log.warning("looking for work failed, trying again: %s", error)
+                    wait = _after_failures(failures)
+                else:
+                    failures = 0
+                self._sleep(0.0 if self._is_idle() and not failures else min(wait, SIGNAL_WAIT_SECONDS))
         finally:
             report = self.stop(hurry=hurry)
         self._reporter.report_at_end()
@@ -247,7 +266,7 @@ class Worker:
     def on_fatal(self, error: BaseException) -> None:
         """A missing permission at the first claim, or SystemExit and the like out of a body, end the worker."""
         if isinstance(error, ConfigurationError) and self._claimed_once:
-            log.error("the store refused a request that it took before: %s", error)
+            log.error("the store refused a request that it took before, trying again: %s", error)
             return
         self._fatal = self._fatal or error
         self._nudge.set()
@@ -260,6 +279,11 @@ class Worker:
         self._used = True
         self._engine.driver.run(table.check(self._engine.items))
         self._look_after_schedules()
+        self._begun = True
+
+    def _holds_nothing(self) -> bool:
+        """Whether it has not begun to look for work: then a signal ends it where it is."""
+        return not self._begun
 
     def _look_after_schedules(self) -> None:
         """Put those of the code in force, and find what a crash has left without its mark."""
@@ -275,21 +299,28 @@ class Worker:
             log.warning("looking after schedules failed, trying again: %s", error)
 
     def _loop(self) -> None:
+        failures = 0
         while not self._engine.stopping.is_set() and self._fatal is None:
             self._engine.heartbeat.beat()
             try:
                 self._look_after_schedules()
                 wait = self._step()
-            except ConfigurationError as error:
-                self.on_fatal(error)
-                wait = IDLE_WAIT_SECONDS
-            except DynadurableError as error:
-                log.warning("looking for work failed, trying again: %s", error)
-                wait = IDLE_WAIT_SECONDS
-            except Exception:
-                log.exception("looking for work met a defect, trying again")
-                wait = IDLE_WAIT_SECONDS
+            except Exception as error:  # noqa: BLE001 - whatever it is, the worker goes on looking
+                failures += 1
+                self._on_failed_look(error)
+                wait = _after_failures(failures)
+            else:
+                failures, self._looked_once = 0, True
             self._sleep(min(wait, TURN_SECONDS))
+
+    def _on_failed_look(self, error: Exception) -> None:
+        if isinstance(error, ConfigurationError):
+            self._claimed_once = self._claimed_once or self._looked_once  # what could be read is no missing set-up
+            self.on_fatal(error)
+        elif isinstance(error, DynadurableError):
+            log.warning("looking for work failed, trying again: %s", error)
+        else:
+            log.error("looking for work met a defect, trying again", exc_info=error)
 
     def _sleep(self, seconds: float) -> None:
         if seconds > 0:
@@ -336,14 +367,11 @@ class Worker:
     def _stop(self, grace: float, hurry: Flag | None) -> StopReport:
         self._engine.stop_claiming()
         self._nudge.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
         clock = self._engine.clock
         end = clock.monotonic() + grace
-        while not self._is_idle() and clock.monotonic() < end and not (hurry is not None and hurry.is_set()):
+        while not self._is_over() and clock.monotonic() < end and not (hurry is not None and hurry.is_set()):
             self._engine.heartbeat.beat()
-            for lane in self._lanes:
-                lane.wait_idle(min(0.1, max(0.0, end - clock.monotonic())))
+            self._wait_a_little(min(0.1, max(0.0, end - clock.monotonic())))
         for lane in self._lanes:
             lane.close(abandon=not self._is_idle())
         abandoned = self._abandon()
@@ -352,20 +380,48 @@ class Worker:
         self._registrar.stop()
         return StopReport(abandoned=abandoned)
 
+    def _is_over(self) -> bool:
+        """Whether no body runs any more and nobody looks for work."""
+        return self._is_idle() and not self._is_looking()
+
+    def _is_looking(self) -> bool:
+        """Whether the dispatcher is at work, for instance in a poll that a slow store has not answered yet."""
+        return self._thread is not None and self._thread.is_alive() and self._thread is not threading.current_thread()
+
+    def _wait_a_little(self, seconds: float) -> None:
+        for lane in self._lanes:
+            lane.wait_idle(seconds)
+        if self._thread is not None and self._is_idle() and self._is_looking():
+            self._thread.join(timeout=seconds)
+
     def _abandon(self) -> list[str]:
         """Hand back what has not ended. Its body is told that the lease is lost, and can write nothing more."""
-        abandoned = []
-        for held in self._engine.holding():
+        engine, left = self._engine, self._engine.holding()
+        for held in left:
             held.tell(LOST)
-            abandoned.append(held.run_id)
-            try:
-                self._engine.driver.run(
-                    marks.hand_back(self._engine.items, held.mark),
-                    give_up_at=self._engine.clock.monotonic() + CANCEL_SECONDS,
-                )
-            except StoreError as error:
-                log.warning("run %s could not be handed back, its lease runs out: %s", held.run_id, error)
-        return abandoned
+        if left:
+            plans = [marks.hand_back(engine.items, held.mark) for held in left]
+            give_up_at = engine.clock.monotonic() + CANCEL_SECONDS
+            outcomes = engine.driver.run(_side_by_side(plans), give_up_at=give_up_at)
+            for held, outcome in zip(left, outcomes, strict=True):
+                if isinstance(outcome, Exception):
+                    log.warning("run %s could not be handed back, its lease runs out: %s", held.run_id, outcome)
+        return [held.run_id for held in left]
+
+
+async def _side_by_side(plans: Sequence[Plan[None]]) -> list[Exception | None]:
+    outcomes: list[Exception | None] = await Several(plans, limit=PARALLEL_HAND_BACKS)
+    return outcomes
+
+
+def _after_failures(failures: int) -> float:
+    """Seconds to wait after so many looks that failed one after the other: 0.5, 1, 2 ... up to 10.
+
+    >>> [_after_failures(number) for number in (1, 2, 3, 9)]
+    [0.5, 1.0, 2.0, 10.0]
+    """
+    wait: float = min(TURN_SECONDS, IDLE_WAIT_SECONDS * 2 ** min(failures - 1, 16))
+    return wait
 
 
 async def _handed_back(engine: Engine, mark: Mark) -> str | None:

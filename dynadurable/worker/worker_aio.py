@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Self, TypeVar
 
+from ..log import careful_log
 from .loop_lane import LoopLane
 from .signals import Flag, stop_on_signals
 from .worker import SIGNAL_WAIT_SECONDS, StopReport, Worker
 
-log = logging.getLogger("dynadurable.worker")
+log = careful_log("dynadurable.worker")
 
 Result = TypeVar("Result")
 

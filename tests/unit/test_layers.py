@@ -13,7 +13,7 @@ import pytest
 # From the bottom up. A module may import from its own layer and from those below it. A new package or top-level module
 # gets its place here.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "forks", "clock"),
+    ("errors", "forks", "clock", "log"),
     ("model",),
     ("storage",),
     ("drivers",),
