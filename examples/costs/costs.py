@@ -44,6 +44,10 @@ TASK_VCPU = 0.25
 TASK_GB = 0.5
 METRICS_A_QUEUE = 4
 ALARMS_A_QUEUE = 5
+# Two workers of a queue report its figures once a minute: half a unit for the marks and for the dead letters of each
+# shard, and half a unit for the list of workers.
+REPORTERS = 2
+READS_A_REPORT = SHARDS * (0.5 + 0.5) + 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,13 +179,15 @@ def remarks(prices: Mapping[str, float]) -> str:
     break_even = rds.jobs / ours.jobs
     task = HOURS_A_MONTH * (TASK_VCPU * prices["fargate_vcpu_hour"] + TASK_GB * prices["fargate_gb_hour"])
     address = HOURS_A_MONTH * prices["public_address_hour"]
-    watching = METRICS_A_QUEUE * prices["cloudwatch_metric"] + ALARMS_A_QUEUE * prices["cloudwatch_alarm"]
+    reports = SECONDS_A_MONTH / BEAT_SECONDS * REPORTERS * READS_A_REPORT * prices["dynamodb_read"] / MILLION
+    watching = METRICS_A_QUEUE * prices["cloudwatch_metric"] + ALARMS_A_QUEUE * prices["cloudwatch_alarm"] + reports
     return (
         f"List prices as known in {PRICES['known_in']}, {PRICES['region']}, no free tiers; bold is cheaper than "
         f"dynadurable. From about {break_even:.0f} M plain jobs a month on the smallest RDS is cheaper, as long as it "
         "keeps up. Left out is what is the same everywhere: the machine that runs your code, logs, traffic. The "
         f"smallest worker task (0.25 vCPU, 0.5 GB, Graviton) costs {dollars(task)} a month and its public address "
-        f"{dollars(address)} if it runs all the time; metrics and alarms cost {dollars(watching)} for a queue."
+        f"{dollars(address)} if it runs all the time; metrics, the reads for them and alarms cost "
+        f"{dollars(watching)} for a queue, the dashboard {dollars(prices['cloudwatch_dashboard'])}."
     )
 
 
