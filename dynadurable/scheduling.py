@@ -57,9 +57,9 @@ class ScheduleDefinitions:
         Each slot gets one run, however many workers there are; the body can ask ``ctx.slot``. The schedule is put into
         the table when a worker starts, and a changed one takes effect then.
 
-        >>> @app.schedule("*/5 * * * *", tz="Europe/Berlin", overlap="skip")
+        >>> @app.schedule("*/5 * * * *", tz="Europe/Berlin", overlap="skip")  # doctest: +SKIP
         ... def refresh(ctx: JobContext) -> None: ...
-        >>> @app.schedule(every=timedelta(hours=1))
+        >>> @app.schedule(every=timedelta(hours=1))  # doctest: +SKIP
         ... @app.job(queue="night")
         ... def sweep() -> None: ...
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TypeVar
 
+from dynadurable import App
 from dynadurable.testing.clock import ManualClock
 from dynadurable.worker.keeper import Keeper
 
@@ -25,6 +26,11 @@ def until(condition: Callable[[], Value], what: str) -> Value:
             return value
         idle.wait(LOOK_SECONDS)
     raise AssertionError(f"waited in vain: {what}")
+
+
+def crash(app: App) -> None:
+    """What is left of a process that was killed: its leases, and nobody to renew them."""
+    app.lease_parts.keeper.stop()
 
 
 def settled(keeper: Keeper, clock: ManualClock) -> None:

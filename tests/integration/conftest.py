@@ -23,14 +23,18 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def make_app(moto_store: Store, clock: ManualClock) -> Callable[..., App]:
-    """Apps on one and the same fresh table; options of ``App`` may be given."""
+def make_app(moto_store: Store, clock: ManualClock) -> Iterator[Callable[..., App]]:
+    """Apps on one and the same fresh table; options of ``App`` may be given. Leases they hold end with the test."""
     table = moto_store.table()
+    made: list[App] = []
 
     def make(**options: Any) -> App:
-        return App(table, **{"client": moto_store.client, "clock": clock, **options})
+        made.append(App(table, **{"client": moto_store.client, "clock": clock, **options}))
+        return made[-1]
 
-    return make
+    yield make
+    for app in made:
+        app.lease_parts.keeper.stop()
 
 
 @pytest.fixture

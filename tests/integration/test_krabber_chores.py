@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -20,6 +21,7 @@ NOON = datetime(2027, 1, 15, 12, tzinfo=UTC)
 @pytest.fixture
 def client(moto_client: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     from krabber import chores
+    from krabber.app import app
     from krabber.models import TABLE
 
     for name, value in (("ACCESS_KEY_ID", "testing"), ("SECRET_ACCESS_KEY", "testing")):
@@ -28,6 +30,11 @@ def client(moto_client: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     App(TABLE, client=moto_client).create_table()
     yield moto_client
     moto_client.delete_table(TableName=TABLE)
+    for name in ("refresh_timeline", "expire_sign_ups"):  # the example's app is shared with other tests
+        app.registry._jobs.pop(name)
+    app.registry.schedules.clear()
+    sys.modules.pop("krabber.chores")
+    del sys.modules["krabber"].chores
 
 
 @pytest.fixture
