@@ -26,7 +26,13 @@ COMMANDS = {
     "leases": "leases:leases",
     "schedules": "schedules:schedules",
     "table": "table:table",
+    "clean": "clean:clean",
+    "doctor": "doctor:doctor",
     "local": "local:local",
+    "check": "workflows:check",
+    "replay": "workflows:replay",
+    "send": "workflows:send",
+    "callback": "workflows:callback",
     "demo": "demo:demo",
     "completion": "completion:completion",
 }

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from datetime import timedelta
 
 from ..model.failure import Failure
 from ..model.payload_text import payload_text
 from ..model.run_info import RunInfo
+from ..model.timeline import Event
 from .text import exactly, say, show_facts, show_json
+from .timeline import show_timeline
 from .values import now
 
 
-def show_run(run: RunInfo, *, as_json: bool) -> None:
-    """Print all that is known of it."""
+def show_run(run: RunInfo, events: Sequence[Event] | None = None, *, as_json: bool) -> None:
+    """Print all that is known of it; ``events``: of a workflow, what it has done so far."""
     if as_json:
         arguments = payload_text(run.payload or b"")
         raw = base64.b64encode(run.payload or b"").decode()
-        show_json({**run.to_record(), "arguments": arguments, "payload_base64": raw})
+        timeline = {} if events is None else {"timeline": [event.to_record() for event in events]}
+        show_json({**run.to_record(), "arguments": arguments, "payload_base64": raw, **timeline})
         return
     current = now()
     lapsed = run.lease_until is not None and run.lease_until + timedelta(seconds=1) < current
@@ -41,6 +45,8 @@ def show_run(run: RunInfo, *, as_json: bool) -> None:
             "arguments": payload_text(run.payload) if run.payload else None,
         }
     )
+    if events is not None:
+        show_timeline(events)
     for failure in run.failures:
         _show_failure(failure)
 

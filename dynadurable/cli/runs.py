@@ -50,8 +50,10 @@ def list_(app: App, queue: str | None, state: str | None, job: str | None, limit
 @app_options
 @json_option
 def show(app: App, run_id: str, as_json: bool) -> None:
-    """All that the table tells of a run: its arguments, its attempts, how each failed."""
-    show_run(app.run(run_id).info(), as_json=as_json)
+    """All that the table tells of a run: its arguments, its attempts, how each failed; of a workflow its timeline."""
+    run = app.run(run_id).info()
+    events = list(app.workflows.timeline(run_id)) if run.is_workflow else None
+    show_run(run, events, as_json=as_json)
 
 
 @runs.command()

@@ -54,7 +54,7 @@ class Execution:
         self.was_left_in_order = bool(loaded.records) and int(attempt.mark.attempt) == 1
         """Whether the last attempt parked or was handed back, rather than failed or died."""
         self.is_dry = False
-        """Whether this is only a look: the code is replayed as far as it is recorded, and nothing is done or written."""
+        """Whether this is only a look: the code is replayed as far as it is recorded, and nothing is done."""
         self.mode = RUNNING
         self.rewind: Record | None = self.history.past(REWIND_IDENTITY).progress
         """That the workflow has failed for good, or was cancelled, and its compensations are due."""

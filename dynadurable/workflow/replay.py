@@ -1,4 +1,4 @@
-"""Would today's code go on with the runs that are under way? Replay their journals against it; nothing is done or written.
+"""Would today's code go on with the runs that are under way? Replay their journals; nothing is done or written.
 
 To be asked before a deploy: a workflow that was changed in a way that does not fit a live run is told here, and not by
 the dead letters.
