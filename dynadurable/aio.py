@@ -12,14 +12,15 @@ from .control.bulk import BulkPlans
 from .control.cleaning import DEFAULT_RATE, DEFAULT_READ_RATE, CleanSettings
 from .control.dead import DeadPlans
 from .control.dead_letters import AioDeadLetters
+from .control.doctor import AioDoctor, DoctorPlans
 from .control.leases import AioLeases, LeasePlans
 from .control.queues import AioQueues, QueuePlans
 from .control.runs import AioRuns
 from .control.schedules import SchedulePlans
 from .control.schedules_aio import AioSchedules
 from .control.signals import AioCallbacks
-from .control.workflows import AioWorkflows
 from .control.workers import AioWorkers, WorkerPlans
+from .control.workflows import AioWorkflows
 from .handle import AioRunHandle, TransactItems, TransactModels
 from .leader import DEFAULT_TTL
 from .leader_aio import AioLeader
@@ -196,6 +197,11 @@ class AioApp:
     ) -> AioCleaner:
         """The cleaner of the table; see ``App.cleaner``. Nothing is sent: do not await it, but its ``run``."""
         return AioCleaner(self._app, CleanSettings(rate=rate, read_rate=read_rate, dry_run=dry_run))
+
+    @cached_property
+    def doctor(self) -> AioDoctor:
+        """What is the matter with the table, and with what is in it."""
+        return AioDoctor(DoctorPlans(self._operations), self._run)
 
     async def check_table(self) -> None:
         """Whether the table is there, has the right keys, and may be read; see ``App.check_table``."""

@@ -33,6 +33,7 @@ TURN_SECONDS = 10.0  # the loop goes round at least this often: a health check s
 SIGNAL_WAIT_SECONDS = 0.2
 SCHEDULES_SECONDS = 60.0
 CANCEL_SECONDS = 5.0
+DISPATCHER_SECONDS = 0.5  # for the dispatcher to see that it is over, after the grace period
 PARALLEL_HAND_BACKS = 16
 MAX_FAILED_DRAIN_LOOKS = 5  # each after half a minute or more: a drain that finds nothing out says so in its exit code
 REGISTER_SECONDS = 5.0
@@ -372,6 +373,8 @@ class Worker:
         while not self._is_over() and clock.monotonic() < end and not (hurry is not None and hurry.is_set()):
             self._engine.heartbeat.beat()
             self._wait_a_little(min(0.1, max(0.0, end - clock.monotonic())))
+        if self._thread is not None and self._is_looking():  # it may be about to give a lane something
+            self._thread.join(timeout=DISPATCHER_SECONDS)
         for lane in self._lanes:
             lane.close(abandon=not self._is_idle())
         abandoned = self._abandon()

@@ -65,7 +65,8 @@ def play(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(checked())
-    assert our_threads() == []
+    left = our_threads()
+    assert left == [], left
 
 
 def our_threads() -> list[str]:

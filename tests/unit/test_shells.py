@@ -24,8 +24,9 @@ ALONE = {
 }
 # Nothing is sent, so there is nothing to await.
 AT_ONCE: defaultdict[str, set[str]] = defaultdict(set)
-AT_ONCE["AioApp"] = {"transact_items", "transact_models", "run", "worker", "lease", "cleaner"}
+AT_ONCE["AioApp"] = {"transact_items", "transact_models", "run", "worker", "lease", "cleaner", "leader"}
 AT_ONCE["AioWorker"] = {"wake"}
+AT_ONCE["AioLease"] = {"begin"}
 # Of a worker only what users call; lanes and the app call the rest.
 OF_WORKERS = {"run", "drain", "start", "stop", "wake"}
 INTERNAL_PARAMETERS = {"hurry"}
@@ -42,7 +43,7 @@ def twin_name(annotation: str) -> str:
 
 def public(kind: type) -> dict[str, Any]:
     """Public methods and properties, inherited ones too."""
-    names = [name for name in dir(kind) if not name.startswith("_")]
+    names = [name for name in dir(kind) if not name.startswith("_") and name != "after_fork"]
     found = {name: inspect.getattr_static(kind, name) for name in names}
     return {
         name: value
