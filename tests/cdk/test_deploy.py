@@ -192,30 +192,36 @@ def test_the_commands_of_the_readme_deploy_everything_on_an_emulator(
 def run_the_container_that_drains(client: Any, store: LocalStore, settings: dict[str, Any]) -> None:
     """Its command, as the task definition has it, with its environment: as a process here, on work that is due."""
     container = drain_container(boto3.client("ecs", **settings))
-    environment = {variable["name"]: variable["value"] for variable in container["environment"]}
+    environment = {
+        **{variable["name"]: variable["value"] for variable in container["environment"]},
+        "AWS_ENDPOINT_URL": store.endpoint_url,
+        "AWS_ACCESS_KEY_ID": ACCOUNT,
+        "AWS_SECRET_ACCESS_KEY": "local",
+        "AWS_DEFAULT_REGION": REGION,
+    }
     with krabber(environment) as example:
         molt_id = post_molt(client, example)
+        example.app.worker(name="pod-7").registrar.beat()
+    output = run_dynadurable(environment, *container["command"])
+    assert delivered(client, table=environment["DYNADURABLE_TABLE"], author=AUTHOR, molt_id=molt_id).complete
+    lines = [json.loads(line) for line in output.splitlines() if line.startswith('{"_aws"')]
+    assert ("trench", 0) in [(line["Queue"], line["Backlog"]) for line in lines]
+    assert "pod-7" in run_dynadurable(environment, "workers", "list", "--app", "krabber.app:app")
+
+
+def run_dynadurable(environment: Mapping[str, str], *command: str) -> str:
+    """What the library's command prints, as a process with that environment and the example on its path."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "DYNADURABLE_"))}
     done = subprocess.run(
-        [sys.executable, "-m", "dynadurable", *container["command"]],
-        env={
-            **{name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "DYNADURABLE_"))},
-            **environment,
-            "PYTHONPATH": str(REPOSITORY / "examples"),
-            "AWS_ENDPOINT_URL": store.endpoint_url,
-            "AWS_ACCESS_KEY_ID": ACCOUNT,
-            "AWS_SECRET_ACCESS_KEY": "local",
-            "AWS_REGION": REGION,
-            "AWS_DEFAULT_REGION": REGION,
-        },
+        [sys.executable, "-m", "dynadurable", *command],
+        env={**kept, **environment, "PYTHONPATH": str(REPOSITORY / "examples")},
         capture_output=True,
         text=True,
         timeout=100,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert delivered(client, table=environment["DYNADURABLE_TABLE"], author=AUTHOR, molt_id=molt_id).complete
-    (line,) = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"_aws"')]
-    assert (line["Queue"], line["Backlog"]) == ("trench", 0)
+    return done.stdout
 
 
 def drain_container(ecs: Any) -> dict[str, Any]:
