@@ -16,6 +16,7 @@ from .control.bulk import BulkPlans
 from .control.cleaning import DEFAULT_RATE, DEFAULT_READ_RATE, CleanSettings
 from .control.dead import DeadPlans
 from .control.dead_letters import DeadLetters
+from .control.doctor import Doctor, DoctorPlans
 from .control.leases import LeasePlans, Leases
 from .control.queues import QueuePlans, Queues
 from .control.runs import RunPlans, Runs
@@ -431,6 +432,11 @@ class App(WorkflowDefinitions, ScheduleDefinitions):
             ConfigurationError: a rate that cannot be kept.
         """
         return Cleaner(self, CleanSettings(rate=rate, read_rate=read_rate, dry_run=dry_run))
+
+    @cached_property
+    def doctor(self) -> Doctor:
+        """What is the matter with the table, and with what is in it."""
+        return Doctor(DoctorPlans(self.operations), self.driver.run)
 
     def check_table(self) -> None:
         """Whether the table is there, has the right keys, and may be read.

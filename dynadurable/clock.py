@@ -133,6 +133,17 @@ class SystemClock:
         self._at = max(now, self._at)
 
 
+def machine_ms() -> int:
+    """What this machine's own clock says, uncorrected: to tell how far it is off."""
+    return round(time.time() * 1000)
+
+
+def http_date_ms(text: str) -> int | None:
+    """The instant that a ``Date`` header tells, to the second; ``None`` for other text."""
+    second = _http_date(text)
+    return None if second is None else round(second * 1000)
+
+
 @functools.lru_cache(maxsize=8)
 def _http_date(text: str) -> float | None:
     try:

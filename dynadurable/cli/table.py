@@ -5,8 +5,10 @@ from __future__ import annotations
 import click
 
 from ..app import App
-from .target import app_options
-from .text import say
+from .findings import show_findings
+from .root import FAILED
+from .target import app_options, json_option
+from .text import say, show_json
 
 
 @click.group(short_help="Make the table for development, check one.")
@@ -26,7 +28,19 @@ def create(app: App) -> None:
 
 @table.command()
 @app_options
-def check(app: App) -> None:
-    """Whether the table is there, has the right keys, and may be read."""
+@json_option
+@click.pass_context
+def check(ctx: click.Context, /, app: App, as_json: bool) -> None:
+    """What of the table fits, what does not, and what living in it costs. Exits with 1 if something does not fit.
+
+    Looks at its keys, time to live, indexes, stream and capacity, and reads nothing of what is in it.
+    """
     app.check_table()
-    say(f"Table {app.schema.table} is there, has the right keys, and may be read.")
+    found = app.doctor.table()
+    if as_json:
+        show_json({"table": app.schema.table, "fits": found.healthy, **found.to_record()})
+    else:
+        say(f"Table {app.schema.table} {'fits' if found.healthy else 'does not fit'}.")
+        show_findings(found)
+    if not found.healthy:
+        ctx.exit(FAILED)

@@ -109,7 +109,7 @@ async def check(items: Items) -> None:
         TableMissingError, TableSchemaError, PermissionMissingError: each names the remedy.
     """
     with contextlib.suppress(PermissionMissingError):  # not needed for the work: the read below shows what is wrong
-        _check_keys(items, (await describe(items))["Table"])
+        check_keys(items, (await describe(items))["Table"])
     try:
         await requests.get(
             items.mark, queue_partition(items.schema, PROBE_SORT_KEY, 0), PROBE_SORT_KEY, consistent=False
@@ -118,7 +118,12 @@ async def check(items: Items) -> None:
         raise TableSchemaError(f"{_expected(items)}, but a read by these keys was refused ({error})") from error
 
 
-def _check_keys(items: Items, described: Response) -> None:
+def check_keys(items: Items, described: Response) -> None:
+    """Whether a table of that description has the keys that the app expects.
+
+    Raises:
+        TableSchemaError: it has others.
+    """
     schema = items.schema
     types = {entry["AttributeName"]: entry["AttributeType"] for entry in described.get("AttributeDefinitions", ())}
     keys = {entry["KeyType"]: entry["AttributeName"] for entry in described.get("KeySchema", ())}
