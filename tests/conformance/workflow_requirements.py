@@ -1,0 +1,146 @@
+"""Where each requirement of AWS's durable execution conformance suite is shown here, or why it does not apply.
+
+The ids are those of the package ``aws-durable-execution-conformance-tests`` 1.0.0 (suites 1 step, 2 wait, 3 child
+context, 4 callback, 6 wait for condition, 7 wait for callback, 8 parallel, 9 map). A value names a test below
+``tests/workflow`` as ``file::test``, or begins with "n/a" and says why.
+"""
+
+from __future__ import annotations
+
+COUNTS = {1: 20, 2: 5, 3: 18, 4: 19, 6: 13, 7: 15, 8: 22, 9: 20}
+"""How many requirements each suite has."""
+
+_SERDES = "n/a: one codec for everything, which keeps the types that custom serialisers are for (test_values.py)"
+_NESTING = "n/a: branches have no records of their own, so there is no other nesting to choose"
+_COMPLETION = "test_branches::test_completion"
+_STEPS = "test_requirements::test_steps"
+_GROUPS = "test_requirements::test_groups"
+_CALLBACKS = "test_requirements::test_callbacks"
+_CONDITIONS = "test_requirements::test_conditions"
+
+REQUIREMENTS: dict[str, str] = {
+    "1-1": "test_steps::test_a_step_gives_its_result",
+    "1-2": "test_steps::test_a_step_gives_its_result",
+    "1-3": "test_stop_after_every_write::test_it_ends_as_if_nothing_had_happened",
+    "1-4": "test_values::test_a_value_is_the_same_on_replay",
+    "1-5": "test_values::test_a_value_is_the_same_on_replay",
+    "1-6": _SERDES,
+    "1-7": "n/a: a step's body logs with any logger; ctx.log is for the code around it",
+    "1-8": "test_values::test_a_value_is_the_same_on_replay",
+    "1-9": "test_values::test_a_value_is_the_same_on_replay",
+    "1-10": "test_steps::test_a_failed_step_is_the_same_error_on_replay",
+    "1-11": "test_steps::test_the_outside_api_gets_the_same_key_in_every_try",
+    "1-12": "test_steps::test_what_fails_is_tried_again_later_without_holding_a_worker",
+    "1-13": _STEPS,
+    "1-14": _STEPS,
+    "1-15": _STEPS,
+    "1-16": _STEPS,
+    "1-17": "test_steps::test_an_interrupted_once_step_is_not_called_again",
+    "1-18": "n/a: once=True means once; retries of a step that may have happened are refused "
+    "(test_steps::test_once_and_retries_exclude_each_other)",
+    "1-19": "test_steps::test_fail_is_final",
+    "1-20": "test_steps::test_a_failed_step_is_the_same_error_on_replay",
+    "2-1": "test_waits::test_a_sleep_holds_nothing_and_ends_on_time",
+    "2-2": "test_requirements::test_a_sleep_may_have_a_name",
+    "2-3": "test_waits::test_a_sleep_holds_nothing_and_ends_on_time",
+    "2-4": "test_waits::test_a_heartbeat_keeps_a_callback_alive",
+    "2-5": "test_waits::test_a_crash_does_not_begin_a_sleep_anew",
+    "3-1": "test_branches::test_a_group_has_names_of_its_own",
+    "3-2": "test_branches::test_a_group_has_names_of_its_own",
+    "3-3": _GROUPS,
+    "3-4": _GROUPS,
+    "3-5": _GROUPS,
+    "3-6": _GROUPS,
+    "3-7": _GROUPS,
+    "3-8": _GROUPS,
+    "3-9": "test_branches::test_a_group_has_names_of_its_own",
+    "3-10": "test_branches::test_a_group_has_names_of_its_own",
+    "3-11": "n/a: the result of a group is not recorded; its code is replayed from its steps",
+    "3-12": "test_async::test_it_ends_as_if_nothing_had_happened",
+    "3-13": "test_branches::test_a_group_has_names_of_its_own",
+    "3-14": _SERDES,
+    "3-15": _GROUPS,
+    "3-16": _GROUPS,
+    "3-17": "n/a: the code of a group is replayed; its log lines are not "
+    "(test_determinism::test_lines_are_logged_once)",
+    "3-18": "test_branches::test_a_group_has_names_of_its_own",
+    "4-1": "test_waits::test_the_outside_completes_a_callback",
+    "4-2": "test_waits::test_the_outside_completes_a_callback",
+    "4-3": "test_waits::test_a_callback_times_out",
+    "4-4": "test_waits::test_a_heartbeat_keeps_a_callback_alive",
+    "4-5": "test_waits::test_a_heartbeat_keeps_a_callback_alive",
+    "4-6": _CALLBACKS,
+    "4-7": _CALLBACKS,
+    "4-8": "test_waits::test_a_callback_times_out",
+    "4-9": _CALLBACKS,
+    "4-10": _CALLBACKS,
+    "4-11": _CALLBACKS,
+    "4-12": _CALLBACKS,
+    "4-13": _CALLBACKS,
+    "4-14": _CALLBACKS,
+    "4-15": _SERDES,
+    "4-16": _SERDES,
+    "4-17": _CALLBACKS,
+    "4-18": _CALLBACKS,
+    "4-19": _CALLBACKS,
+    "6-1": "test_waits::test_a_condition_may_keep_state_and_back_off",
+    "6-2": _CONDITIONS,
+    "6-3": _CONDITIONS,
+    "6-4": "test_waits::test_a_condition_may_keep_state_and_back_off",
+    "6-5": "test_waits::test_a_condition_is_looked_at_until_it_is_true",
+    "6-6": "test_waits::test_a_condition_times_out",
+    "6-7": _CONDITIONS,
+    "6-8": "test_waits::test_what_a_condition_raises_is_tried_again_and_then_final",
+    "6-9": _CONDITIONS,
+    "6-10": "n/a: a condition ends by what it returns being true, so never with None",
+    "6-11": _SERDES,
+    "6-12": _CONDITIONS,
+    "6-13": _CONDITIONS,
+    **{
+        f"7-{number}": "n/a: there is no such operation; ctx.callback, a step that hands the token out, and result() "
+        "are the same (test_waits, test_requirements)"
+        for number in range(1, 16)
+    },
+    "8-1": "test_branches::test_parallel_runs_different_functions",
+    "8-2": "test_branches::test_parallel_runs_different_functions",
+    "8-3": "test_branches::test_parallel_runs_different_functions",
+    "8-4": "test_branches::test_parallel_runs_different_functions",
+    "8-5": "test_branches::test_nothing_to_do_is_done_at_once",
+    "8-6": _COMPLETION,
+    "8-7": "test_branches::test_a_group_of_branches_that_fails_kills_the_run_with_the_cause",
+    "8-8": _COMPLETION,
+    "8-9": _COMPLETION,
+    "8-10": _COMPLETION,
+    "8-11": "test_branches::test_results_come_in_the_order_of_the_items",
+    "8-12": _NESTING,
+    "8-13": _COMPLETION,
+    "8-14": "test_branches::test_branches_have_operations_of_their_own",
+    "8-15": _SERDES,
+    "8-16": _COMPLETION,
+    "8-17": _COMPLETION,
+    "8-18": _COMPLETION,
+    "8-19": "test_steps::test_a_call_that_cannot_be_made_is_refused",
+    "8-20": "test_branches::test_what_failed_raises_where_its_value_is_asked_for",
+    "8-21": "test_branches::test_branches_may_branch",
+    "8-22": _COMPLETION,
+    "9-1": "test_branches::test_branches_have_operations_of_their_own",
+    "9-2": "test_branches::test_results_come_in_the_order_of_the_items",
+    "9-3": "n/a: map gives the item; for its place too, map over enumerate(items)",
+    "9-4": "test_branches::test_nothing_to_do_is_done_at_once",
+    "9-5": _COMPLETION,
+    "9-6": "test_branches::test_a_group_of_branches_that_fails_kills_the_run_with_the_cause",
+    "9-7": _COMPLETION,
+    "9-8": _COMPLETION,
+    "9-9": _COMPLETION,
+    "9-10": _COMPLETION,
+    "9-11": "test_branches::test_results_come_in_the_order_of_the_items",
+    "9-12": _NESTING,
+    "9-13": "n/a: branches of a map are numbered; parallel names them",
+    "9-14": _SERDES,
+    "9-15": "test_branches::test_branches_have_operations_of_their_own",
+    "9-16": "test_requirements::test_large_results_of_a_map",
+    "9-17": "test_branches::test_completion",
+    "9-18": "test_branches::test_completion",
+    "9-19": _SERDES,
+    "9-20": _SERDES,
+}
