@@ -13,7 +13,7 @@ from dynadurable import App
 from dynadurable.clock import Clock, SystemClock
 from dynadurable.testing.clock import ManualClock
 from tests.faults import FaultPlan
-from tests.integration.world import WatchedSession, World
+from tests.integration.world import Log, WatchedSession, World
 from tests.servers import Store
 
 
@@ -81,6 +81,12 @@ def _opened(kind: str, open_store: Callable[[str], Store], clock: Clock) -> Iter
     app = App(store.table(), client=store.client, aio_session=session, clock=clock)
     with plan:
         yield World(app=app, clock=clock, plan=plan, store=store, session=session)
+
+
+@pytest.fixture
+def log() -> Log:
+    """What bodies have done, from any thread."""
+    return Log()
 
 
 @functools.cache

@@ -7,12 +7,18 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from dynadurable import App
 from dynadurable.clock import Clock
+from dynadurable.worker.worker import Worker
 from tests.faults import FaultPlan
+from tests.patience import until
 from tests.servers import Store
+
+NOW = timedelta(0)
+QUICK = (timedelta(seconds=0.02), timedelta(seconds=0.1))
 
 
 class WatchedSession:
@@ -72,3 +78,28 @@ def play(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
 def our_threads() -> list[str]:
     names = [thread.name for thread in threading.enumerate() if thread.name.startswith("dynadurable")]
     return [name for name in names if not name.startswith("dynadurable-spawn")]  # that one starts the tests' servers
+
+
+class Log:
+    """What bodies have done, from any thread."""
+
+    def __init__(self) -> None:
+        self.lines: list[Any] = []
+
+    def __call__(self, line: Any) -> None:
+        self.lines.append(line)
+
+    def wait(self, line: Any) -> None:
+        until(lambda: line in self.lines, f"{line!r} in {self.lines}")
+
+
+def started(app: App, **options: Any) -> Worker:
+    worker = app.worker(poll=QUICK, **options)
+    worker.start()
+    return worker
+
+
+def in_background(call: Callable[[], Any]) -> threading.Thread:
+    thread = threading.Thread(target=call)
+    thread.start()
+    return thread
