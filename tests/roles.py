@@ -33,7 +33,7 @@ BY_NAME: Mapping[str, Role | None] = {
     "Operations.create_table": None,
     # Tries whatever anybody may do, to find out whether it is allowed.
     "DoctorPlans.examine": None,
-    "DoctorPlans.table": None,
+    "DoctorPlans.table": Role.OBSERVE,
     "DeadPlans.replay": Role.REPLAY,
     "DeadPlans.replay_one": Role.REPLAY,
     "DeadPlans.purge": Role.REPLAY,

@@ -80,25 +80,25 @@ ALLOWANCES: Mapping[Role, Allowance] = {
         },
     ),
     Role.OBSERVE: Allowance(
-        table=["DescribeTable"],
+        table=["DescribeTable", "DescribeTimeToLive"],
         items={
             Kind.QUEUE: _READ,
-            Kind.RUN: ["GetItem"],
+            Kind.RUN: ["BatchGetItem", "GetItem"],
             Kind.DEAD: ["Query"],
             Kind.LEASE: _READ,
             Kind.SCHEDULE: _READ,
-            Kind.WORKERS: ["Query"],
+            Kind.WORKERS: _READ,
         },
     ),
     Role.REPLAY: Allowance(
-        table=["DescribeTable"],
+        table=["DescribeTable", "DescribeTimeToLive"],
         items={
             Kind.QUEUE: [*_READ, *_CHANGE],
-            Kind.RUN: [*_READ, *_CHANGE],
+            Kind.RUN: ["BatchGetItem", *_READ, *_CHANGE],
             Kind.DEAD: ["DeleteItem", "PutItem", "Query"],
             Kind.LEASE: [*_READ, "UpdateItem"],
             Kind.SCHEDULE: [*_READ, "PutItem", "UpdateItem"],
-            Kind.WORKERS: ["Query"],
+            Kind.WORKERS: _READ,
         },
     ),
     Role.CLEAN: Allowance(

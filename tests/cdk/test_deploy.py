@@ -207,6 +207,7 @@ def run_the_container_that_drains(client: Any, store: LocalStore, settings: dict
     lines = [json.loads(line) for line in output.splitlines() if line.startswith('{"_aws"')]
     assert ("trench", 0) in [(line["Queue"], line["Backlog"]) for line in lines]
     assert "pod-7" in run_dynadurable(environment, "workers", "list", "--app", "krabber.app:app")
+    assert json.loads(run_dynadurable(environment, "clean", "--json"))["finished"]
 
 
 def run_dynadurable(environment: Mapping[str, str], *command: str) -> str:

@@ -153,11 +153,15 @@ def test_the_example_is_what_is_deployed_unless_another_app_is_named(monkeypatch
 def test_the_command_line_takes_the_commands_that_containers_run(mode: str, tmp_path: Path) -> None:
     work = ready_templates(tmp_path, image="example/worker:1", mode=mode)["DynadurableWork"]
     containers = [task["ContainerDefinitions"][0] for task in resources(work, "AWS::ECS::TaskDefinition")]
-    command, *arguments = next(found["Command"] for found in containers if found["Command"] != ["clean"])
-    assert next(found["EntryPoint"] for found in containers) == ["dynadurable"]
-    parsed = root.get_command(click.Context(root), command)
-    assert parsed is not None
-    assert parsed.make_context(command, list(arguments)).params["target"] == "krabber.app:app"
+    assert all(found["EntryPoint"] == ["dynadurable"] for found in containers)
+    parsed = {}
+    for command, *arguments in (found["Command"] for found in containers):
+        known = root.get_command(click.Context(root), command)
+        assert known is not None, command
+        parsed[command] = known.make_context(command, list(arguments)).params
+    works = {"service": "worker", "scheduled": "drain"}[mode]
+    assert set(parsed) == {works, "clean"}
+    assert parsed[works]["target"] == "krabber.app:app"
 
 
 @pytest.mark.parametrize(

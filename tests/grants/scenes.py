@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from dynadurable import Fail, JobContext, Snooze
+from dynadurable.control.doctor import Asked, DoctorPlans
 from dynadurable.errors import LeaseBusyError, LeaseLostError, RunDeadError
 from dynadurable.storage import marks, runs
 from dynadurable.storage.keys import unescape
@@ -224,6 +225,26 @@ def look_at_everything(site: Site) -> None:
         app.schedules.next("s")
 
 
+@scene(Role.OBSERVE, Role.REPLAY)
+def ask_the_doctor(site: Site) -> None:
+    """But for what it tries in order to find out what is allowed."""
+    for name in ("kept", "wait"):
+        site.enqueue(name)
+    for _ in range(2):
+        site.enqueue("die")
+    site.work()
+    site.enqueue("kept")
+    examine(site, repair=False)
+
+
+def examine(site: Site, *, repair: bool) -> None:
+    plans, run = DoctorPlans(site.app.operations), site.app.driver.run
+    with site.acting():
+        run(plans.table())
+        run(plans._contents(Asked(queues=["default"], repair=repair)))
+        run(plans._cleaner())
+
+
 # --- replay ---------------------------------------------------------------------------------------
 
 
@@ -277,6 +298,20 @@ def cancel_what_crashes_have_left(site: Site) -> None:
         with left.acting():
             for run_id in run_ids:
                 left.app.run(run_id).cancel()
+
+
+@scene(Role.OBSERVE, plays=AFTER_CRASHES)
+def examine_what_crashes_have_left(site: Site) -> None:
+    for left in site.crashes(*CRASHING):
+        left.clock.advance(MINUTE)
+        examine(left, repair=False)
+
+
+@scene(Role.REPLAY, plays=AFTER_CRASHES)
+def have_the_doctor_repair_what_crashes_have_left(site: Site) -> None:
+    for left in site.crashes(*CRASHING):
+        left.clock.advance(MINUTE)
+        examine(left, repair=True)
 
 
 @scene(Role.REPLAY)
