@@ -47,9 +47,9 @@ def expire(client: Any, *, before_ms: int) -> list[str]:
 
     Safe to do twice, and beside somebody who activates at this very moment: each delete is conditional.
     """
-    expired = []
+    expired: list[str] = []
     for found in all_sign_ups(client):
-        if found.activated_ms is not None or found.signed_up_ms >= before_ms:
+        if "activated_ms" in found.attribute_values or found.signed_up_ms >= before_ms:
             continue
         try:
             client.delete_item(
