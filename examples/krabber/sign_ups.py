@@ -49,7 +49,7 @@ def expire(client: Any, *, before_ms: int) -> list[str]:
     """
     expired: list[str] = []
     for found in all_sign_ups(client):
-        if "activated_ms" in found.attribute_values or found.signed_up_ms >= before_ms:
+        if found.attribute_values.get("activated_ms") is not None or found.signed_up_ms >= before_ms:
             continue
         try:
             client.delete_item(
