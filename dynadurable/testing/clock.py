@@ -29,8 +29,8 @@ class ManualClock:
     def __init__(
         self, start: datetime = START, *, skew: timedelta = timedelta(), also: ManualClock | None = None
     ) -> None:
-        self._start_ms: int = epoch_ms(start) if also is None else also._start_ms
-        self._passed: _Passed = also._passed if also is not None else _Passed()
+        self._start_ms: int = epoch_ms(start) if also is None else also._start_ms  # noqa: SLF001 - another of its kind
+        self._passed: _Passed = also._passed if also is not None else _Passed()  # noqa: SLF001 - as above
         self._skew_ms = skew // timedelta(milliseconds=1)
 
     def now(self) -> datetime:
