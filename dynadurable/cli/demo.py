@@ -108,3 +108,24 @@ def terminable() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@demo.command("workflow")
+@click.option("--store", type=click.Choice(["roto", "ministack"]), help="The local store. [default: what is installed]")
+@click.option("--json", "as_json", is_flag=True, help="The result as a JSON document; the story goes to stderr.")
+@click.pass_context
+def workflow(ctx: click.Context, store: str | None, as_json: bool) -> None:
+    """Kill a checkout at every boundary and count the charges.
+
+    A fake payment service counts them in a process of its own. Also the honest case: killed between the charge and its
+    record, with the step's idempotency key and without it. Exit code 0 if the counts are right.
+    """
+    from ..demo.checkout import tell
+    from ..demo.screen import Screen
+
+    console = Console(stderr=as_json, highlight=False, markup=False, emoji=False)
+    with terminable():
+        played = tell(Screen(console), store=store)
+    if as_json:
+        show_json([one.to_json() for one in played])
+    ctx.exit(0 if all(one.is_good for one in played) else 1)

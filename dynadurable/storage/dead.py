@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -133,14 +134,18 @@ async def replay(items: Items, run_id: str, generation: str | None, revival: Rev
     calls = [revive, requests.put(mark, items.mark.pk.does_not_exist())]
     if run.dead_letter:
         letter_key = dead_partition(items.schema, run.queue, int(run.shard))
-        calls.append(requests.delete(items.dead_letter, letter_key, run.dead_letter))
+        letter = items.dead_letter
+        may_go = letter.pk.does_not_exist() | formats.not_newer(letter)
+        calls.append(requests.delete(letter, letter_key, run.dead_letter, may_go))
     try:
         await requests.transact(calls, token=revival.generation)
-    except TransactionFailedError:
+    except TransactionFailedError as error:
         stands = await runs.read(items, run_id)
         if stands is not None and stands.generation == revival.generation:
             return REPLAYED  # our own write, its reply was lost
         if stands is not None and stands.state == DEAD and stands.generation == run.generation:
+            for reason in error.reasons:
+                formats.checked(reason.item, f"what belongs to run {run_id}")
             raise
         return GONE if stands is None else NOT_DEAD
     return REPLAYED
@@ -190,7 +195,7 @@ async def _move_input(items: Items, run: Run, revival: Revival) -> None:
 
 async def drop_stale(items: Items, letter: DeadLetter) -> None:
     """Delete a letter whose run is not dead any more, or is gone."""
-    same = items.dead_letter.generation == letter.generation
+    same = (items.dead_letter.generation == letter.generation) & formats.not_newer(items.dead_letter)
     try:
         await requests.delete(items.dead_letter, letter.pk, letter.sk, items.dead_letter.pk.exists() & same)
     except ConditionFailedError:
@@ -214,7 +219,8 @@ async def purge(items: Items, letter: DeadLetter) -> bool:
             dead = (await runs.read(items, run_id)) is None
     if dead:
         for sort_key in pages:
-            await requests.delete(items.page, pk, sort_key)
+            with contextlib.suppress(ConditionFailedError):  # what a newer version has put there is its own business
+                await requests.delete(items.page, pk, sort_key, formats.not_newer(items.page))
     await drop_stale(items, letter)
     return dead
 

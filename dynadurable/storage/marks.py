@@ -214,18 +214,20 @@ def to_candidate(items: Items, pk: str, raw: Mapping[str, Any]) -> Candidate | N
     key = parse_mark_sort_key(sort_key)
     if key is None or "dd_v" not in raw:
         return None
-    lease = raw.get("dd_lease")
+    readable = is_ours(raw)
+    told = raw if readable else {}  # of a newer format only the key is known to mean what it says
+    lease = told.get("dd_lease")
     return Candidate(
         pk=pk,
         sk=sort_key,
         run_id=key.run_id,
         due_ms=key.due_ms,
         order=key.order,
-        job=raw["dd_job"]["S"] if "dd_job" in raw else "",
-        attempt=int(raw["dd_attempt"]["N"]) if "dd_attempt" in raw else 0,
-        token=raw["dd_token"]["S"] if "dd_token" in raw else None,
+        job=told["dd_job"]["S"] if "dd_job" in told else "",
+        attempt=int(told["dd_attempt"]["N"]) if "dd_attempt" in told else 0,
+        token=told["dd_token"]["S"] if "dd_token" in told else None,
         lease_until_ms=int(lease["N"]) if lease is not None else None,
-        readable=is_ours(raw),
+        readable=readable,
     )
 
 

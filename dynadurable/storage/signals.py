@@ -148,7 +148,7 @@ async def _moved(items: Items, run: Run, *, run_id: str, now_ms: int) -> Run | N
 async def _forget(items: Items, run: Run) -> None:
     """Delete the mark that a parked run had, unless somebody has claimed it: that one repairs and deletes."""
     model = items.mark
-    unclaimed = model.pk.exists() & model.token.does_not_exist()
+    unclaimed = model.pk.exists() & model.token.does_not_exist() & formats.not_newer(model)
     try:
         await requests.delete(model, queue_partition(items.schema, run.queue, int(run.shard)), run.mark, unclaimed)
     except ConditionFailedError:

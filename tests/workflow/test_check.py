@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from dynadurable import App, AsyncWorkflowContext, WorkflowContext
+from dynadurable.testing.determinism import assert_deterministic
 from dynadurable.workflow.check import Finding, check_workflows
 
 # What follows is read, never run.
@@ -184,3 +185,12 @@ def test_plain_jobs_are_free_to_do_as_they_like() -> None:
         return time.time()
 
     assert check_workflows(app.registry.jobs()) == []
+
+
+def test_a_users_test_fails_with_file_and_line() -> None:
+    app = App("never reached")
+    app.workflow(in_steps)
+    assert_deterministic(app)
+    app.workflow(clock)
+    with pytest.raises(AssertionError, match=r"test_check\.py:\d+: datetime\.datetime\.now reads the clock"):
+        assert_deterministic(app)
