@@ -25,7 +25,7 @@ from tests.integration.stepping import Died, Fault, FaultyClient
 
 TABLE = "shop"
 LEASE = timedelta(seconds=30)
-MAX_ROUNDS = 400
+MAX_ROUNDS = 1_000
 
 Define = Callable[[App, "Rig"], None]
 

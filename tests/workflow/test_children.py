@@ -115,6 +115,9 @@ def test_many_children_join_without_a_hot_item(make_rig: MakeRig) -> None:
     rig.start("joins", [5] * 200)
     worker = rig.process()
     touched = touches_of_the_run(rig, worker)
+    (first,) = worker.marks()
+    worker.attempt(first)
+    rig.clock.advance(timedelta(milliseconds=1))  # as time does: who is woken queues behind the children
     rig.finish(worker)
     assert rig.result() == [(5, 25)] * 200
     assert touched["parent"] <= 200 + 200 + 6, touched  # starts and results, to park, to be woken, to end
