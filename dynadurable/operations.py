@@ -150,6 +150,7 @@ class Operations:
             shards_of=lambda name: self.queue(name).shards,
         )
         worker, lane = make_worker(parts, [self.queue(name) for name in names], settings)
+        self.workers = [other for other in self.workers if not other.is_over]  # each drain makes one
         self.workers.append(worker)
         return worker, lane
 

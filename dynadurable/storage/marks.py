@@ -214,7 +214,7 @@ def to_candidate(items: Items, pk: str, raw: Mapping[str, Any]) -> Candidate | N
     key = parse_mark_sort_key(sort_key)
     if key is None or "dd_v" not in raw:
         return None
-    readable = is_ours(raw)
+    readable = is_ours(raw) and _is_sound(raw)
     told = raw if readable else {}  # of a newer format only the key is known to mean what it says
     lease = told.get("dd_lease")
     return Candidate(
@@ -229,6 +229,17 @@ def to_candidate(items: Items, pk: str, raw: Mapping[str, Any]) -> Candidate | N
         lease_until_ms=int(lease["N"]) if lease is not None else None,
         readable=readable,
     )
+
+
+_POLLED_TYPES = {"dd_job": "S", "dd_attempt": "N", "dd_token": "S", "dd_lease": "N"}
+
+
+def _is_sound(raw: Mapping[str, Any]) -> bool:
+    """Whether the attributes of a polled mark have their types.
+
+    An item that somebody put there by hand must not end the poll, and with it the whole queue.
+    """
+    return all(kind in raw[name] for name, kind in _POLLED_TYPES.items() if name in raw)
 
 
 async def _update_held(items: Items, mark: Mark, actions: Sequence[Action]) -> Mark:

@@ -11,6 +11,7 @@ from ..errors import BodyCancelledError, ConfigurationError
 from ..model.job import Job
 from ..storage.call import Work
 from .context import ContextBase
+from .forked import the_worker_only
 from .held import CANCELLED, LOST, Held
 
 
@@ -25,7 +26,8 @@ class Body(Work):
 
     def perform(self) -> Any:
         try:
-            returned = self._job.function(*self._args, **self._kwargs)
+            with the_worker_only():
+                returned = self._job.function(*self._args, **self._kwargs)
         except asyncio.CancelledError as error:  # of something inside it: nobody cancels a thread
             raise BodyCancelledError(self._job.name) from error
         except (StopIteration, GeneratorExit) as error:  # these would mean something to the plan that awaits us
@@ -79,7 +81,8 @@ class Body(Work):
         would count as handled by nobody.
         """
         try:
-            return await self._job.function(*self._args, **self._kwargs), None
+            with the_worker_only():
+                return await self._job.function(*self._args, **self._kwargs), None
         except asyncio.CancelledError:
             raise
         except BaseException as raised:  # noqa: BLE001 - raised where the task is waited for

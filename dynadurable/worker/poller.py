@@ -289,7 +289,9 @@ class Poller:
                 self._note_due(candidate.due_ms)
                 return False
             if not candidate.readable:
-                self._warn_once(f"item {candidate.sk!r} was written by a newer version of dynadurable; left alone")
+                self._warn_once(
+                    f"item {candidate.sk!r} is unreadable, perhaps of a newer version of dynadurable; left alone"
+                )
             elif candidate.lease_until_ms is not None and candidate.lease_until_ms >= free_before_ms:
                 self._note_due(candidate.lease_until_ms)
                 if candidate.token is not None and self._recent.get(candidate.sk, 0.0) <= now:

@@ -160,6 +160,11 @@ class Worker:
         """Whether nobody has asked it to stop yet, and nothing has ended it."""
         return not self._engine.stopping.is_set() and self._fatal is None
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it has stopped for good: a worker is used once."""
+        return self._stopped is not None
+
     def work_off(self, *, timeout: timedelta | None, hurry: Flag) -> datetime | None:
         """``drain`` without its signals."""
         self._begin()

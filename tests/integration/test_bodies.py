@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -113,6 +114,38 @@ def test_a_body_that_says_it_was_interrupted_although_it_was_not_uses_its_attemp
         app.worker(concurrency=1).drain()
     assert starts == [1, 2]
     assert [state for state, _ in ends(app, items_in)] == ["dead"]
+
+
+def leave(how: str) -> None:
+    if how == "exit":
+        sys.exit(3)
+    if how == "error":
+        raise ValueError("in the child")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+@pytest.mark.parametrize(("how", "code"), [("return", 0), ("exit", 3), ("error", 1)])
+def test_a_child_that_a_body_forks_never_acts_as_the_worker(app: App, items_in: ItemsIn, how: str, code: int) -> None:
+    """It would end or hand back the run of its parent, which is still at it."""
+    seen: list[tuple[int, list[str | None]]] = []
+
+    @app.job
+    def work(ctx: JobContext) -> None:
+        child = os.fork()
+        if child == 0:
+            leave(how)
+            return
+        _, status = os.waitpid(child, 0)
+        seen.append((os.waitstatus_to_exitcode(status), [item.get("dd_token", {}).get("S") for item in items_in(app)]))
+        ctx.checkpoint("the parent still holds it")
+
+    app.enqueue(work)
+    app.worker(concurrency=1).drain()
+    [(exit_code, tokens)] = seen
+    assert exit_code == code
+    assert None not in tokens
+    assert items_in(app) == []
 
 
 def test_a_hook_that_raises_changes_nothing(app: App, items_in: ItemsIn) -> None:
