@@ -13,6 +13,7 @@ from dynadurable import App
 from dynadurable.demo import place
 from dynadurable.testing.clock import ManualClock
 
+pytest.importorskip("networkx")
 place.put_on_path()
 
 NOON = datetime(2027, 1, 15, 12, tzinfo=UTC)
