@@ -72,7 +72,8 @@ class Workshop:
         process.wait(LIMIT_SECONDS)
 
     def stop(self, process: subprocess.Popen[bytes]) -> int:
-        """SIGTERM, and the exit code."""
+        """SIGTERM once the process is up, and the exit code."""
+        wait_until(lambda: process.poll() is not None or _is_up(process.pid), "the worker is up")
         process.send_signal(signal.SIGTERM)
         return process.wait(LIMIT_SECONDS)
 
@@ -95,3 +96,12 @@ class Workshop:
         for process in self.processes:
             if process.poll() is None:
                 self.kill(process)
+
+
+def _is_up(pid: int) -> bool:
+    """Whether the process has its handler for SIGTERM; before that the signal would end the interpreter itself."""
+    status = Path(f"/proc/{pid}/status")
+    if not status.exists():
+        return True
+    caught = next(line for line in status.read_text().splitlines() if line.startswith("SigCgt:"))
+    return bool(int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
