@@ -238,7 +238,7 @@ class Operations:
     def _birth(self, job: Job[Any, Any], payload: bytes) -> Birth:
         options = job.options
         now_ms = self.clock.now_ms()
-        queue = self.queue(options.queue or job.queue)
+        queue = self.queue(job.queue if options.queue is None else options.queue)
         unique = self.ids.make(now_ms)
         keyed = options.key is not None
         spread = options.key if options.key is not None else unique

@@ -152,12 +152,13 @@ def _as_seen(seen: Subject) -> Condition:
     """That the item is as it was when it was decided to delete it.
 
     A run that was brought back is live and has no expiry; one of a key that was taken anew, or a letter of a later
-    death, has another generation. A mark that was claimed has a token or a higher fence, one that was vouched for a
-    higher count. A worker that was only asleep was seen again. A page that is needed again has lost its expiry.
+    death, has another generation. A mark that was claimed has a token or a higher fence, one that was renewed another
+    lease, one that was vouched for a higher count. A worker that was only asleep was seen again. A page that is needed
+    again has lost its expiry.
     """
     names = {
         "runs": ("state", "generation", "ttl"),
-        "marks": ("generation", "fence", "token", "vouched"),
+        "marks": ("generation", "fence", "token", "lease_until_ms", "vouched"),
         "dead letters": ("generation", "ttl"),
         "workers": ("seen_ms",),
     }

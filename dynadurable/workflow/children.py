@@ -13,7 +13,7 @@ from ..model.record import BEGAN
 from ..model.retention import to_seconds
 from ..storage import births, ends, runs
 from ..storage.births import ENDED_SECONDS, Birth
-from ..storage.keys import keyed_run_id
+from ..storage.keys import check_name, keyed_run_id
 from .execution import Execution
 from .waits import Awaited
 
@@ -62,7 +62,7 @@ def _birth(execution: Execution, past: Past, job: Job[Any, Any], payload: bytes)
     engine, options = execution.engine, job.options
     now_ms = engine.clock.now_ms()
     unique = engine.ids.make(now_ms)
-    queue = options.queue or job.queue
+    queue = check_name("a queue's name", job.queue if options.queue is None else options.queue)
     keep = to_seconds(job.keep_result)
     return Birth(
         job=job.name,

@@ -238,6 +238,19 @@ def test_a_mark_that_is_claimed_meanwhile_is_left(site: Site) -> None:
     assert (report.removed, report.left) == ({}, 1)
 
 
+def test_a_mark_whose_late_holder_renews_it_meanwhile_is_left(site: Site) -> None:
+    from dynadurable.storage import marks
+
+    now_ms = site.clock.now_ms()
+    mark = pointer(site, token="t", fence=1, lease_until_ms=now_ms + 1_000)
+    site.put(mark)
+    site.advance(minutes=11)
+    later_ms = site.clock.now_ms() + 30_000
+    before_delete(site, lambda: site.app.driver.run(marks.renew(site.items, mark, lease_until_ms=later_ms)))
+    report = site.clean()
+    assert (report.removed, report.left) == ({}, 1)
+
+
 def test_pending_runs_of_every_kind_stay(site: Site) -> None:
     later = timedelta(days=30)
     runs = [

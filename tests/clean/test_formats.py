@@ -148,7 +148,8 @@ def test_recorded_runs_go_on_where_they_were(recorded: dict[str, Any]) -> None:
     assert site.app.enqueue(jobs["plain"].using(key="p"), name="keyed") == runs["keyed"]
     with pytest.raises(DynadurableError):
         site.app.lease("refresher", ttl=timedelta(seconds=15)).acquire()
-    assert site.app.lease("free", ttl=timedelta(seconds=15)).acquire().fence == 2
+    with site.app.lease("free", ttl=timedelta(seconds=15)) as free:
+        assert free.fence == 2
     runs["waiting"].send_event("said", "hello")
     done.append("mended")
     assert site.app.dead.replay(queue="default", everything=True).done == 2
@@ -199,8 +200,8 @@ def everything(site: Site, recorded: dict[str, Any]) -> list[BaseException]:
         lambda: app.dead.purge(queue="default", everything=True),
         lambda: app.queues.pause("mail"),
         lambda: app.queues.resume("mail"),
-        lambda: app.lease("refresher", ttl=later).acquire(),
-        lambda: app.lease("free", ttl=later).acquire(),
+        lambda: app.lease("refresher", ttl=later).acquire().release(),
+        lambda: app.lease("free", ttl=later).acquire().release(),
         lambda: app.leases.list(),
         lambda: app.workers.list(),
         lambda: app.runs.list(queue="default"),

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+import tracemalloc
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from dynadurable import ConfigurationError, LeaseBusyError
+from dynadurable import ConfigurationError, JobContext, LeaseBusyError
 from dynadurable.cleaner import CLEANER_LEASE
 from dynadurable.model.clean_report import CleanReport
 from dynadurable.storage.schema import TableSchema
 from dynadurable.testing.clock import ManualClock
-from dynadurable.testing.memory import MemoryClient
+from dynadurable.testing.memory import MemoryClient, MemoryStore
 from tests.clean.site import NO_TTL, Site
 from tests.clean.test_cleaner import define, job, pointer
 
@@ -151,3 +153,90 @@ def test_two_apps_in_one_table_clean_up_after_themselves_only() -> None:
         left = [row for row in store.items(NO_TTL.table) if row.get("dd_state", {}).get("S") == "succeeded"]
         assert len(left) == len(sites) - done
     assert [len(one.app.dead.list()) for one in sites] == [1] * len(sites)
+
+
+# --- where it runs --------------------------------------------------------------------------------
+
+
+def test_an_event_loop_cleans_as_well(site: Site) -> None:
+    fill(site, 10)
+
+    async def main() -> CleanReport:
+        estimate = await site.app.aio.cleaner().estimate()
+        assert estimate.items == 10
+        assert (await site.app.aio.cleaner(dry_run=True).run()).removed == {"runs": 10}
+        async with site.app.aio.lease(CLEANER_LEASE, ttl=timedelta(minutes=1)):
+            with pytest.raises(LeaseBusyError):
+                await site.app.aio.cleaner().run()
+        report = await site.app.aio.cleaner(rate=1_000.0).run()
+        await site.app.aio.close()
+        return report
+
+    report = asyncio.run(main())
+    assert (report.removed, report.finished) == ({"runs": 10}, True)
+    assert site.rows() == []
+
+
+def test_a_job_may_clean_up_and_stops_with_its_worker(site: Site) -> None:
+    fill(site, 10)
+    reports: list[CleanReport] = []
+
+    @site.app.job
+    def tidy(ctx: JobContext, stopped: bool) -> None:
+        if stopped:
+            ctx.stopping.set()
+        reports.append(site.app.cleaner().run(stopping=ctx.stopping))
+
+    site.app.enqueue(tidy, stopped=True)
+    site.work()
+    assert (reports[0].removed, reports[0].finished) == ({}, False)
+    site.app.enqueue(tidy, stopped=False)
+    site.work()
+    assert reports[-1].removed == {"runs": 10}
+
+
+# --- much to do -----------------------------------------------------------------------------------
+
+
+class Endless(MemoryClient):
+    """A table with so many expired runs that they are made up only when they are looked at."""
+
+    def __init__(self, store: MemoryStore, count: int) -> None:
+        super().__init__(store)
+        self.count, self.deleted = count, 0
+
+    def scan(self, **request: Any) -> Any:
+        start = int(request.get("ExclusiveStartKey", {"sk": {"S": "0"}})["sk"]["S"])
+        end = min(self.count, start + request["Limit"])
+        found = [
+            {
+                "pk": {"S": f"run#job{number}@x"},
+                "sk": {"S": "run"},
+                "dd_v": {"N": "1"},
+                "dd_state": {"S": "succeeded"},
+                "dd_gen": {"S": "g"},
+                "dd_ttl": {"N": "1700000000"},
+            }
+            for number in range(start, end)
+        ]
+        more = {} if end == self.count else {"LastEvaluatedKey": {"pk": {"S": "x"}, "sk": {"S": str(end)}}}
+        return {"Items": found, "ScannedCount": len(found), "Count": len(found), **more}
+
+    def delete_item(self, **_: Any) -> Any:
+        self.deleted += 1
+        return {}
+
+
+def test_memory_does_not_grow_with_what_there_is_to_remove() -> None:
+    site = Site()
+    peaks = []
+    for count in (1_500, 5_000):
+        client = Endless(site.store, count)
+        app = site.make_app(client)
+        tracemalloc.start()
+        report = app.cleaner(rate=100.0).run()
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert client.deleted == report.removed["runs"] == count
+        assert report.seconds >= (count - 16) / 100.0
+    assert peaks[1] < peaks[0] * 1.2

@@ -11,6 +11,7 @@ import pytest
 
 from dynadurable import App, Queue
 from tests.process.workshop import LIMIT_SECONDS, Workshop, wait_until
+from tests.terminal import misplaced_ttls
 
 PLAIN, FLAKY, POISON, CANCELLED, KEYS, COPIES = 400, 200, 150, 100, 50, 3
 KILLS = 6
@@ -85,6 +86,7 @@ def test_a_thousand_mixed_runs_end_as_they_must_and_a_fixed_build_drains_the_dea
     assert numbers(workshop, "poison") == set()
     assert {run.status() for run in cancelled} == {"cancelled"}
     assert sorted((group.count, group.builds) for group in app.dead.groups()) == [(POISON // 3, ("broken",))] * 3
+    assert misplaced_ttls(workshop.items()) == []
     told = app.queues.get("mixed")
     assert (told.waiting, told.in_flight, told.delayed, told.dead) == (0, 0, 0, POISON)
 
@@ -98,6 +100,7 @@ def test_a_thousand_mixed_runs_end_as_they_must_and_a_fixed_build_drains_the_dea
     wait_until(lambda: still_pending(workshop) == 0, "the replayed runs have ended")
     assert numbers(workshop, "poison") == set(range(POISON))
     assert app.dead.list() == []
+    assert misplaced_ttls(workshop.items()) == []
     assert workshop.stop(fixed) == 0
 
 

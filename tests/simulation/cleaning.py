@@ -45,6 +45,10 @@ class CleaningChecker(Checker):
         if new is not None or not actor.startswith("sweeper"):  # what a cleaner deletes is checked by itself
             super()._check_owner(actor, key, old, new)
 
+    def _letters(self, items: list[dict[str, Any]], runs: dict[str, dict[str, Any]]) -> None:
+        kept = {run_id: run for run_id, run in runs.items() if not self._has_expired(run)}
+        super()._letters(items, kept)  # of a letter and its run, which expire together, one may go first
+
     def may_be_gone(self, run_id: str, life: str) -> bool:
         return any(ended_id == run_id for ended_id, _ in self.ends)
 
@@ -55,6 +59,8 @@ class CleaningChecker(Checker):
                 self.fail(f"{actor} deleted a live run: {key[0]}")
             if not self._has_expired(old):
                 self.fail(f"{actor} deleted a run before its time: {key[0]}")
+            # A caller that has not heard may put it again by now: then it lives once more, as without a cleaner.
+            self.ends[key[0].removeprefix("run#"), old["dd_gen"]["S"]] = 0
         if key[0].startswith("queue#"):
             self._on_mark_removal(actor, key, old)
 
@@ -63,8 +69,11 @@ class CleaningChecker(Checker):
             self.fail(f"{actor} deleted a self-contained mark: {key[1]}")
         if "dd_token" in old and int(old["dd_lease"]["N"]) > START_MS + self.world.now_ms:
             self.fail(f"{actor} deleted a mark that somebody holds: {key[1]}")
-        run = self._run_of(key[1])
-        if run is not None and run["dd_state"]["S"] == "live" and run["dd_mark"]["S"] == key[1]:
+        parsed, run = parse_mark_sort_key(key[1]), self._run_of(key[1])
+        if parsed is None or run is None or run["dd_state"]["S"] != "live" or run["dd_mark"]["S"] != key[1]:
+            return
+        # Before its caller was answered it may be condemned: the caller vouches first, and that puts the mark back.
+        if self.accepted.get(parsed.run_id) == run["dd_gen"]["S"]:
             self.fail(f"{actor} deleted the mark of a live run: {key[1]}")
 
     def _on_letter(self, actor: str, key: tuple[str, str], old: dict[str, Any]) -> None:
