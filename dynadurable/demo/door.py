@@ -45,8 +45,8 @@ class Door:
     ...     client = boto3.client("dynamodb", endpoint_url=door.endpoint_url)
     """
 
-    def __init__(self, store_port: int, observe: Observer) -> None:
-        self._server = _Server(store_port, observe)
+    def __init__(self, store_port: int, observe: Observer, *, handler: Callable[..., Handler] | None = None) -> None:
+        self._server = _Server(store_port, observe, handler or Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, name="dynadurable-door", daemon=True)
 
     @property
@@ -68,8 +68,8 @@ class Door:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, store_port: int, observe: Observer) -> None:
-        super().__init__((HOST, free_port()), _Handler)
+    def __init__(self, store_port: int, observe: Observer, handler: Callable[..., Handler]) -> None:
+        super().__init__((HOST, free_port()), handler)
         self.store_port = store_port
         self.observe = observe
 
@@ -79,7 +79,18 @@ class _Server(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
-class _Handler(BaseHTTPRequestHandler):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """What the store says to a request."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Serves one connection: takes each request in, passes it on, gives the answer."""
+
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     wbufsize = 65_536
@@ -95,21 +106,35 @@ class _Handler(BaseHTTPRequestHandler):
         self._store.close()
 
     def do_POST(self) -> None:
+        body = self.take()
+        if body is not None:
+            self.give(self.pass_on(body))
+
+    def take(self) -> bytes | None:
+        """The request's body; ``None`` if its sender was killed while it sent: such a request reaches no store."""
         length = int(self.headers.get("Content-Length", "0"))
         body = self.rfile.read(length)
-        if len(body) < length:  # its sender was killed while it sent: such a request reaches no store
+        if len(body) < length:
             self.close_connection = True
-            return
+            return None
+        return body
+
+    def pass_on(self, body: bytes) -> Answer:
+        """Have the store do it, and tell the observer."""
         self._store.request("POST", self.path, body, _passed_on(self.headers))
         answer = self._store.getresponse()
         reply = answer.read()
         self._tell(body, answer.status, reply)
+        return Answer(status=answer.status, headers=_passed_on(answer.headers), body=reply)
+
+    def give(self, answer: Answer) -> None:
+        """Send the answer to whoever asked."""
         self.send_response_only(answer.status)
-        for name, value in _passed_on(answer.headers).items():
+        for name, value in answer.headers.items():
             self.send_header(name, value)
-        self.send_header("Content-Length", str(len(reply)))
+        self.send_header("Content-Length", str(len(answer.body)))
         self.end_headers()
-        self.wfile.write(reply)
+        self.wfile.write(answer.body)
 
     def _tell(self, body: bytes, status: int, reply: bytes) -> None:
         target = self.headers.get("X-Amz-Target", "")

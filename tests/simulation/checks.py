@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 from dynadurable.storage.keys import parse_mark_sort_key
+from tests import laws
 from tests.simulation.world import START_MS, CheckFailedError, World
 
 MAX_ATTEMPTS = 4
@@ -37,7 +38,9 @@ class Checker:
         world.watchers.append(self.on_write)
 
     def fail(self, why: str) -> None:
-        raise CheckFailedError(f"seed {self.world.seed}: {why}")
+        error = CheckFailedError(f"seed {self.world.seed}: {why}")
+        self.world.broken = self.world.broken or error
+        raise error
 
     # --- after every write ------------------------------------------------------------------------
 
@@ -56,28 +59,22 @@ class Checker:
             own_retry = actor.startswith("caller")  # its reply was lost: nothing can tell that the run has ended since
             if key in self._gone and "dd_gen" not in new and not own_retry:
                 self.fail(f"{actor} brought a finished self-contained mark back: {key[1]}")
-            if "dd_job" not in new:
-                self.fail(f"{actor} planted a ghost: {new}")
         if old is not None and new is None:
             self._gone.add(key)
         if old is not None:
             self._check_owner(actor, key, old, new)
-        if old is not None and new is not None and _int(new, "dd_fence") < _int(old, "dd_fence"):
-            self.fail(f"{actor} lowered the fence of {key[1]}")
-        if old is not None and new is not None:
+        for why in laws.wrong_with_mark(old, new):
+            self.fail(f"{actor}, mark {key[1]}: {why}")
+        if old is not None and new is not None and laws.is_claim(old, new):
             self._on_claim(actor, key, old, new)
-        if new is not None and "ttl" in new:
-            self.fail(f"a mark carries a TTL: {new}")
 
     def _on_claim(self, actor: str, key: tuple[str, str], old: dict[str, Any], new: dict[str, Any]) -> None:
         """A lease is taken over only after its end, by the store's own time."""
-        before, after = old.get("dd_token"), new.get("dd_token")
-        now_ms = START_MS + self.world.now_ms
-        if after is not None and after != before:
-            self.owners[after["S"]] = _process(actor)
-            self.claimers.setdefault(key[1], set()).add(_process(actor))
-            if _int(old, "dd_lease") > now_ms:
-                self.fail(f"{actor} took {key[1]} {_int(old, 'dd_lease') - now_ms} ms before its lease ended")
+        self.owners[new["dd_token"]["S"]] = _process(actor)
+        self.claimers.setdefault(key[1], set()).add(_process(actor))
+        early_ms = laws.milliseconds_too_early(old, now_ms=START_MS + self.world.now_ms)
+        if early_ms:
+            self.fail(f"{actor} took {key[1]} {early_ms} ms before its lease ended")
 
     def _check_owner(self, actor: str, key: tuple[str, str], old: dict[str, Any], new: Raw) -> None:
         """Only the process that holds a mark changes or deletes it; an enqueuer may forget its own, or vouch."""
@@ -100,31 +97,17 @@ class Checker:
             self.fail(f"{actor} changed {changed} of a run whose mark {sort_key} it never held")
         named = [mark for key, mark in self.marks.items() if key[1] == sort_key]
         token = named[0].get("dd_token", {}).get("S") if named else None
-        raised = bool(named) and _int(old, "dd_fence") >= _int(named[0], "dd_fence")
+        raised = bool(named) and laws.number(old, "dd_fence") >= laws.number(named[0], "dd_fence")
         if token is not None and raised and self.owners.get(token) != process:
             self.fail(f"{actor} changed {changed} of a run whose mark {self.owners.get(token)} holds")
 
     def _on_run(self, actor: str, key: tuple[str, str], old: Raw, new: Raw) -> None:
-        if new is None:
-            self.fail(f"{actor} deleted a run item: {key[0]}")
-            return
-        state, life = new["dd_state"]["S"], new["dd_gen"]["S"]
-        if (state == "live") == ("ttl" in new) and state != "dead":
-            self.fail(f"{actor}: a run in state {state} {'has' if 'ttl' in new else 'lacks'} a TTL")
-        if old is not None:
-            same = old["dd_gen"]["S"] == life
-            was = old["dd_state"]["S"]
+        if old is not None and new is not None:
             self._check_run_owner(actor, old, new)
-            if was != "live" and same and (state != was):
-                self.fail(f"{actor} changed the end of {key[0]} from {was} to {state}")
-            if was != "live" and same and old != new:
-                self.fail(f"{actor} changed {key[0]} after its end")
-            if was == "live" and not same:
-                self.fail(f"{actor} wrote over a live run: {key[0]}")
-            if _int(new, "dd_fence") < _int(old, "dd_fence"):
-                self.fail(f"{actor} lowered the fence of {key[0]}")
-        if state != "live" and (old is None or old["dd_state"]["S"] == "live" or old["dd_gen"]["S"] != life):
-            self.ends[key[0][4:], life] += 1
+        for why in laws.wrong_with_run(old, new):
+            self.fail(f"{actor}, run {key[0]}: {why}")
+        if new is not None and laws.ends_a_life(old, new):
+            self.ends[key[0][4:], new["dd_gen"]["S"]] += 1
 
     # --- told by actors ---------------------------------------------------------------------------
 
@@ -184,8 +167,7 @@ class Checker:
     def at_the_end(self) -> None:
         """Faults have stopped and workers have worked until nothing was due: everything accepted has ended."""
         items = self.world.all_items()
-        marks = [item for item in items if item["pk"]["S"].startswith("queue#")]
-        runs = {item["pk"]["S"][4:]: item for item in items if item["sk"]["S"] == "run"}
+        marks, runs = laws.marks_in(items), laws.runs_in(items)
         now_ms = START_MS + self.world.now_ms
         if marks:
             due = [(parse_mark_sort_key(mark["sk"]["S"]), mark) for mark in marks]
@@ -196,9 +178,8 @@ class Checker:
                 self.fail(f"the accepted run {run_id} vanished")
             if run is not None and run["dd_state"]["S"] == "live":
                 self.fail(f"the accepted run {run_id} never ended: {run}")
-        for run_id, run in runs.items():
-            if run["dd_state"]["S"] == "live":
-                self.fail(f"run {run_id} is live and has no mark: {run}")
+        for run_id in laws.live_without_mark(items):
+            self.fail(f"run {run_id} is live and has no mark: {runs[run_id]}")
         for (run_id, life), count in self.ends.items():
             if count > 1:
                 self.fail(f"life {life} of {run_id} ended {count} times")
@@ -209,11 +190,7 @@ class Checker:
         return False
 
     def _letters(self, items: list[dict[str, Any]], runs: dict[str, dict[str, Any]]) -> None:
-        letters = {
-            (item["sk"]["S"].partition("#")[2], item["dd_gen"]["S"])
-            for item in items
-            if item["pk"]["S"].startswith("dead#")
-        }
+        letters = laws.letters_in(items)
         dead = {(run_id, run["dd_gen"]["S"]) for run_id, run in runs.items() if run["dd_state"]["S"] == "dead"}
         if not dead <= letters:
             self.fail(f"dead runs without a letter: {dead - letters}")
@@ -222,7 +199,3 @@ class Checker:
 def _process(actor: str) -> str:
     """The process that an actor belongs to."""
     return actor.removesuffix("'s keeper")
-
-
-def _int(item: dict[str, Any], name: str) -> int:
-    return int(item.get(name, {"N": "0"})["N"])
