@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..clock import Clock
+from ..ledger.charges import size_of
+from ..ledger.sizes import Part, parts_of
 from ..model import codec
 from ..storage.items import Items
-from ..testing.charges import size_of
-from ..testing.memory.size import write_units
-from ..testing.sizes import Part, parts_of
+from ..storage.size import write_units
 from .door import Passage
 
 CONDITION_FAILED = "ConditionalCheckFailedException"

@@ -11,111 +11,15 @@ refuses. The ledger watches a low-level client of boto3 or aioboto3 and counts:
 
 from __future__ import annotations
 
-import threading
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
-from dynadurable.testing.charges import Charge, charge
-from dynadurable.testing.sizes import CallSizes, KnownSizes
+from dynadurable.ledger.charges import charge
+from dynadurable.ledger.ledger import Book, Entry, Ledger
+from dynadurable.ledger.sizes import CallSizes, KnownSizes
 
-_THROTTLED = frozenset({"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded"})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Entry:
-    """One attempt that was answered: what was asked, what it cost, and with which error it ended, if any."""
-
-    operation: str
-    charge: Charge
-    error: str | None
-
-    def __str__(self) -> str:
-        cost = f"{self.charge.write_units:g} WU, {self.charge.read_units:g} RU{' at least' * self.charge.guessed}"
-        return f"{self.operation:<20} {cost}{f'  {self.error}' if self.error else ''}"
-
-
-class Ledger:
-    """The running count. Safe to read while other threads spend.
-
-    * ``write_units``, ``read_units``: units of DynamoDB (a kilobyte written, four kilobytes read consistently)
-    * ``calls``: calls made, retries of the SDK not counted; ``by_operation``: the same by name
-    * ``failed_writes``: writes whose condition did not hold; they cost units too
-    * ``scans``: Scan requests that were answered
-    * ``throttled``: attempts that the service turned away; they cost nothing
-    * ``unanswered``: attempts without an answer; they may have cost units that nobody can count
-    * ``guessed``: entries in which a size was not known; their units are the least they can be
-    * ``entries``: one for each answered attempt, in order
-    """
-
-    def __init__(self) -> None:
-        self.entries: list[Entry] = []
-        self.by_operation: Counter[str] = Counter()
-        self.unanswered = 0
-        self._lock = threading.Lock()
-
-    @property
-    def write_units(self) -> float:
-        return sum(entry.charge.write_units for entry in self._all())
-
-    @property
-    def read_units(self) -> float:
-        return sum(entry.charge.read_units for entry in self._all())
-
-    @property
-    def calls(self) -> int:
-        with self._lock:
-            return self.by_operation.total()
-
-    @property
-    def failed_writes(self) -> int:
-        return sum(entry.charge.failed_writes for entry in self._all())
-
-    @property
-    def scans(self) -> int:
-        return sum(entry.operation == "Scan" for entry in self._all())
-
-    @property
-    def throttled(self) -> int:
-        return sum(entry.error in _THROTTLED for entry in self._all())
-
-    @property
-    def guessed(self) -> int:
-        return sum(entry.charge.guessed for entry in self._all())
-
-    def reset(self) -> None:
-        """Count from nothing again; what is known about the sizes of items stays."""
-        with self._lock:
-            self.entries = []
-            self.by_operation = Counter()
-            self.unanswered = 0
-
-    def __str__(self) -> str:
-        """A line for each entry and the sums, for the message of an assertion."""
-        sums = f"{self.write_units:g} WU, {self.read_units:g} RU in {self.calls} calls"
-        return "\n".join([*map(str, self._all()), sums])
-
-    def _all(self) -> list[Entry]:
-        with self._lock:
-            return list(self.entries)
-
-
-class _Book(Ledger):
-    """The side of the ledger that is written to."""
-
-    def called(self, operation: str) -> None:
-        with self._lock:
-            self.by_operation[operation] += 1
-
-    def answered(self, entry: Entry) -> None:
-        with self._lock:
-            self.entries.append(entry)
-
-    def went_unanswered(self) -> None:
-        with self._lock:
-            self.unanswered += 1
+__all__ = ["Entry", "Ledger", "ledger"]
 
 
 @contextmanager
@@ -131,7 +35,7 @@ def ledger(*clients: Any, reader: Any = None) -> Iterator[Ledger]:
     """
     if any(client is reader for client in clients):
         raise ValueError("the reader's own requests would be counted: give the ledger a second client to read with")
-    book = _Book()
+    book = Book()
     known = KnownSizes(reader)
     watches = [_Watch(client, book, known) for client in clients]
     for watch in watches:
@@ -146,7 +50,7 @@ def ledger(*clients: Any, reader: Any = None) -> Iterator[Ledger]:
 class _Watch:
     """The hooks in one client."""
 
-    def __init__(self, client: Any, book: _Book, known: KnownSizes) -> None:
+    def __init__(self, client: Any, book: Book, known: KnownSizes) -> None:
         self._events = client.meta.events
         self._book = book
         self._known = known

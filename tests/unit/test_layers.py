@@ -16,6 +16,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "forks", "clock", "log"),
     ("model",),
     ("storage",),
+    ("ledger",),
     ("drivers",),
     ("worker", "workflow"),
     (

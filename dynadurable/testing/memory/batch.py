@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dynadurable.testing.memory import capacity, params, size
+from dynadurable.storage.size import read_units, write_units
+from dynadurable.testing.memory import capacity, params
 from dynadurable.testing.memory.catalog import Catalog
 from dynadurable.testing.memory.expressions import compiled
 from dynadurable.testing.memory.read import shown, size_of
@@ -39,7 +40,7 @@ def batch_get_item(catalog: Catalog, request: Params) -> Reply:
         if record is not None:
             reply["Responses"][name].append(shown(record, compiled(table_request)))
         consistent = bool(table_request.get("ConsistentRead"))
-        charges.append((name, size.read_units(size_of(record), consistent=consistent)))
+        charges.append((name, read_units(size_of(record), consistent=consistent)))
     if capacity.wanted(request):
         reply["ConsumedCapacity"] = capacity.by_table(request, charges)
     return reply
@@ -67,7 +68,7 @@ def batch_write_item(catalog: Catalog, request: Params) -> Reply:
         old = write.table.get(write.key)
         new = write.outcome(old)
         write.store(new)
-        charges.append((write.table.name, size.write_units(larger(old, new))))
+        charges.append((write.table.name, write_units(larger(old, new))))
     reply: Reply = {"UnprocessedItems": {}}
     if capacity.wanted(request):
         reply["ConsumedCapacity"] = capacity.by_table(request, charges)

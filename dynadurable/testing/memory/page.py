@@ -7,7 +7,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from dynadurable.testing.memory import capacity, params, size
+from dynadurable.storage.size import read_units
+from dynadurable.testing.memory import capacity, params
 from dynadurable.testing.memory.catalog import Catalog
 from dynadurable.testing.memory.expressions import Expressions, compiled
 from dynadurable.testing.memory.key_condition import KeyRange, to_key_range
@@ -84,7 +85,7 @@ def _page(table: Table, request: Params, expressions: Expressions, values: Value
     if last is not None:
         reply["LastEvaluatedKey"] = table.key_item(last.item)
     if capacity.wanted(request):
-        units = size.read_units(read_bytes, consistent=bool(request.get("ConsistentRead")))
+        units = read_units(read_bytes, consistent=bool(request.get("ConsistentRead")))
         reply["ConsumedCapacity"] = capacity.of_table(request, table.name, units)
     return reply
 

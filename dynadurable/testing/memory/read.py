@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dynadurable.testing.memory import capacity, document, size
+from dynadurable.storage.size import read_units
+from dynadurable.testing.memory import capacity, document
 from dynadurable.testing.memory.catalog import Catalog
 from dynadurable.testing.memory.expressions import Expressions, compiled
 from dynadurable.testing.memory.table import Record
@@ -25,7 +26,7 @@ def get_item(catalog: Catalog, request: Params) -> Reply:
     if record is not None:
         reply["Item"] = shown(record, expressions)
     if capacity.wanted(request):
-        units = size.read_units(size_of(record), consistent=bool(request.get("ConsistentRead")))
+        units = read_units(size_of(record), consistent=bool(request.get("ConsistentRead")))
         reply["ConsumedCapacity"] = capacity.of_table(request, table.name, units)
     return reply
 

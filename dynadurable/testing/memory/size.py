@@ -1,4 +1,4 @@
-"""How many bytes an item takes, and how many units a request costs.
+"""How many bytes an item in canonical form takes.
 
 The rules are DynamoDB's: names and texts in UTF-8 bytes, binaries as they are, numbers by pairs of digits, 3 bytes
 for a list or map and 1 more for each of its members.
@@ -10,8 +10,6 @@ from dynadurable.testing.memory import number
 from dynadurable.testing.memory.value import Item, Value
 
 ITEM_BYTES = 400 * 1024
-WRITE_UNIT_BYTES = 1024
-READ_UNIT_BYTES = 4096
 
 
 def of_item(item: Item) -> int:
@@ -44,16 +42,6 @@ def of_value(value: Value) -> int:
     if kind in ("BOOL", "NULL"):
         return 1
     return sum([of_value({kind[0]: member}) for member in content])
-
-
-def write_units(size_bytes: int) -> float:
-    """Write units for an item of this size: 1,025 bytes cost 2."""
-    return float(max(1, -(-size_bytes // WRITE_UNIT_BYTES)))
-
-
-def read_units(size_bytes: int, *, consistent: bool) -> float:
-    """Read units for so many bytes: 4,097 bytes cost 2 when read consistently, else 1."""
-    return max(1, -(-size_bytes // READ_UNIT_BYTES)) * (1.0 if consistent else 0.5)
 
 
 def _of_text(text: str) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dynadurable.errors import CancellationReason
+from dynadurable.storage.size import read_units, write_units
 from dynadurable.testing.memory import capacity, params, size
 from dynadurable.testing.memory.catalog import Catalog, Replay
 from dynadurable.testing.memory.expressions import compiled
@@ -62,7 +63,7 @@ def transact_write_items(catalog: Catalog, request: Params) -> Reply:
     _remember(catalog, request, sizes)
     if not capacity.wanted(request):
         return {}
-    charges = [(table, 2 * size.write_units(charged)) for table, charged in sizes]
+    charges = [(table, 2 * write_units(charged)) for table, charged in sizes]
     return {"ConsumedCapacity": capacity.of_transaction(request, charges, "Write")}
 
 
@@ -83,7 +84,7 @@ def transact_get_items(catalog: Catalog, request: Params) -> Reply:
         record = table.get(key)
         item = None if record is None else shown(record, expressions)
         responses.append({"Item": item} if item else {})  # unlike GetItem, without an item that has nothing to show
-        charges.append((table.name, 2 * size.read_units(size_of(record), consistent=True)))
+        charges.append((table.name, 2 * read_units(size_of(record), consistent=True)))
     _one_each(keys)
     reply: Reply = {"Responses": responses}
     if capacity.wanted(request):
@@ -198,7 +199,7 @@ def _remember(catalog: Catalog, request: Params, sizes: list[tuple[str, int]]) -
 def _replayed(request: Params, replay: Replay) -> Reply:
     if not capacity.wanted(request):
         return {}
-    charges = [(table, 2 * size.read_units(charged, consistent=True)) for table, charged in replay.sizes]
+    charges = [(table, 2 * read_units(charged, consistent=True)) for table, charged in replay.sizes]
     return {"ConsumedCapacity": capacity.of_transaction(request, charges, "Read")}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from dynadurable.storage.size import write_units
 from dynadurable.testing.memory import capacity, document, size, value
 from dynadurable.testing.memory.catalog import Catalog
 from dynadurable.testing.memory.expressions import Expressions, compiled
@@ -176,7 +177,7 @@ def _done(write: Write, request: Params) -> Reply:
         if attributes:
             reply["Attributes"] = attributes
     if capacity.wanted(request):
-        reply["ConsumedCapacity"] = capacity.of_table(request, write.table.name, size.write_units(larger(old, new)))
+        reply["ConsumedCapacity"] = capacity.of_table(request, write.table.name, write_units(larger(old, new)))
     return reply
 
 

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from dynadurable.testing.memory.size import of_item, read_units, write_units
-from dynadurable.testing.memory.value import to_item
+from ..storage.size import item_bytes, read_units, write_units
 
 Raw = Mapping[str, Any]
 
@@ -63,7 +62,7 @@ class Sizes(Protocol):
 
 def size_of(item: Raw | None) -> int:
     """The bytes of an item as a client gives or gets it; 0 for none."""
-    return of_item(to_item(dict(item))) if item else 0
+    return item_bytes(item) if item else 0
 
 
 def charge(operation: str, params: Raw, reply: Raw, sizes: Sizes) -> Charge:

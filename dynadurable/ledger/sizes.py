@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dynadurable.testing.charges import size_of
+from .charges import size_of
 
 Raw = Mapping[str, Any]
 
