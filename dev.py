@@ -6,6 +6,7 @@
     python3 dev.py test -- -k lease  only pytest, with arguments of its own
     python3 dev.py check             only lint and types
     python3 dev.py bench             run the benchmark; with --memory also the long memory runs
+    python3 dev.py bench clean       a million expired items, cleaned up at a bounded rate; --items, --rate, --store
     python3 dev.py pin               choose the newest versions anew and write the constraints files
 
 Virtual environments are made in the checkout when a command first needs them, and used again until the versions change:
@@ -158,6 +159,9 @@ def bench(arguments: list[str]) -> None:
         return
     ensure(DEMO, enough=(FULL,))
     ensure(STORE)
+    if arguments[:1] == ["clean"]:
+        run(DEMO.python, "-m", "tests.bench.cleaning", *arguments[1:])
+        return
     run(DEMO.python, "-m", "tests.bench.bench", *arguments)
 
 

@@ -230,7 +230,7 @@ class Endless(MemoryClient):
 def test_memory_does_not_grow_with_what_there_is_to_remove() -> None:
     site = Site()
     peaks = []
-    for count in (1_500, 5_000):
+    for count in (1_200, 3_600):
         client = Endless(site.store, count)
         app = site.make_app(client)
         tracemalloc.start()
