@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -26,6 +27,7 @@ from .leader import DEFAULT_TTL
 from .leader_aio import AioLeader
 from .lease import ONE_TRY
 from .lease_aio import AioLease
+from .ledger.ledger import Ledger
 from .model.job import Job, JobCall
 from .worker.crew import DEFAULT_ASYNC_CONCURRENCY, DEFAULT_CONCURRENCY, DEFAULT_POLL, WorkerSettings
 from .worker.engine import DEFAULT_GRACE, DEFAULT_LEASE, Hook
@@ -197,6 +199,14 @@ class AioApp:
     ) -> AioCleaner:
         """The cleaner of the table; see ``App.cleaner``. Nothing is sent: do not await it, but its ``run``."""
         return AioCleaner(self._app, CleanSettings(rate=rate, read_rate=read_rate, dry_run=dry_run))
+
+    def ledger(self) -> AbstractContextManager[Ledger]:
+        """Counts what this app sends while inside, on loops and threads; see ``App.ledger``. Do not await it.
+
+        >>> with app.aio.ledger() as cost:  # doctest: +SKIP
+        ...     await place_order("o-17")
+        """
+        return self._app.ledger()
 
     @cached_property
     def doctor(self) -> AioDoctor:

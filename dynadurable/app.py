@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from functools import cached_property
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
@@ -31,6 +32,8 @@ from .drivers.loops import LoopDrivers
 from .handle import RunHandle, TransactItems, TransactModels
 from .leader import DEFAULT_TTL, Leader
 from .lease import ONE_TRY, Lease
+from .ledger.ledger import Ledger
+from .ledger.meter import Meter
 from .model import job as jobs
 from .model.job import DEFAULT_QUEUE, AsyncJob, Job, JobCall
 from .model.queue import Queue
@@ -112,7 +115,7 @@ class App(WorkflowDefinitions, ScheduleDefinitions):
                 aio_session=aio_session,
             )
         )
-        self.driver = Boto3Driver(self._clients.get, self.clock)
+        self.driver = Boto3Driver(self._clients.get, self.clock, Meter(self.schema))
         self.loops = LoopDrivers(self._clients.settings, self.driver, self.clock)
         self.operations = Operations(self.items, self.clock, self.registry, queues, build=self.build)
         self.run_plans = RunPlans(self.operations)
@@ -432,6 +435,18 @@ class App(WorkflowDefinitions, ScheduleDefinitions):
             ConfigurationError: a rate that cannot be kept.
         """
         return Cleaner(self, CleanSettings(rate=rate, read_rate=read_rate, dry_run=dry_run))
+
+    def ledger(self) -> AbstractContextManager[Ledger]:
+        """Counts what this app sends while inside, from whichever thread: requests, read and write units.
+
+        Units are counted by item sizes, and where those are not known by what DynamoDB reports. Several may be open at
+        a time, each for a scenario of its own; while none is, nothing is counted and nothing is slower.
+
+        >>> with app.ledger() as cost:  # doctest: +SKIP
+        ...     place_order("o-17")
+        >>> assert cost.write_units <= 5, cost  # doctest: +SKIP
+        """
+        return self.driver.meter.ledger()
 
     @cached_property
     def doctor(self) -> Doctor:

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from ..clock import Clock
+from ..ledger.meter import Meter
 from ..storage.call import Call, Plan, Response, Several, Work
 from .retries import Tries
 
@@ -17,12 +18,14 @@ Result = TypeVar("Result")
 class Boto3Driver:
     """Runs plans on a boto3 client, one request after the other, in the calling thread.
 
-    ``client`` gives the client of this process (clients are thread-safe, but must not cross a fork).
+    ``client`` gives the client of this process (clients are thread-safe, but must not cross a fork). ``meter`` is told
+    of every request.
     """
 
-    def __init__(self, client: Callable[[], Any], clock: Clock) -> None:
+    def __init__(self, client: Callable[[], Any], clock: Clock, meter: Meter | None = None) -> None:
         self._client = client
         self._clock = clock
+        self.meter = meter or Meter()
 
     def run(self, plan: Plan[Result], *, give_up_at: float | None = None) -> Result:
         """The plan's result. ``give_up_at`` (monotonic seconds) bounds the retries of each of its requests.
@@ -79,8 +82,16 @@ class Boto3Driver:
     def send_once(self, call: Call) -> Response:
         """One try of one request. Raises botocore's errors."""
         method = getattr(self._client(), method_name(call.operation))
+        metered = self.meter.begin(call)
         sent = self._clock.monotonic()
-        reply: Response = method(**call.params)
+        try:
+            reply: Response = method(**(call.params if metered is None else metered.params))
+        except BaseException as error:
+            if metered is not None:
+                metered.failed(error)
+            raise
+        if metered is not None:
+            metered.answered(reply)
         headers = reply.get("ResponseMetadata", {}).get("HTTPHeaders", {})
         self._clock.observe(sent=sent, received=self._clock.monotonic(), date=headers.get("date"))
         return reply

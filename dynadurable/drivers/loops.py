@@ -101,7 +101,7 @@ class LoopDrivers:
         settings = self._settings
         if settings.aio_client is not None and not worker_loop:
             self._check_loop()
-            return ClientTransport(settings.aio_client)
+            return ClientTransport(settings.aio_client, meter=self._driver.meter)
         if settings.aio_session is not None:
             return await self._from_session(settings.aio_session)
         if settings.client is not None or settings.session is not None:
@@ -150,7 +150,7 @@ class LoopDrivers:
             raise outcome(_CONNECT, error, earlier_maybe_applied=False).error from error
         finally:
             lock.release()
-        return ClientTransport(client, close=stack.aclose)
+        return ClientTransport(client, meter=self._driver.meter, close=stack.aclose)
 
 
 class _Slot:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
+from ..ledger.meter import Meter
 from ..storage.call import Call, Response
 from .boto3 import Boto3Driver, method_name
 
@@ -25,14 +26,29 @@ class Transport(Protocol):
 
 
 class ClientTransport:
-    """A low-level client of aioboto3 or plain aiobotocore. ``close`` closes the client, where it is ours."""
+    """A low-level client of aioboto3 or plain aiobotocore.
 
-    def __init__(self, client: Any, *, close: Callable[[], Awaitable[None]] | None = None) -> None:
+    ``meter`` is told of every request. ``close`` closes the client, where it is ours.
+    """
+
+    def __init__(
+        self, client: Any, *, meter: Meter | None = None, close: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
         self._client = client
+        self._meter = meter or Meter()
         self._close = close
 
     async def send(self, call: Call) -> Response:
-        reply: Response = await getattr(self._client, method_name(call.operation))(**call.params)
+        method = getattr(self._client, method_name(call.operation))
+        metered = self._meter.begin(call)
+        try:
+            reply: Response = await method(**(call.params if metered is None else metered.params))
+        except BaseException as error:  # a cancellation too: the request is under way
+            if metered is not None:
+                metered.failed(error)
+            raise
+        if metered is not None:
+            metered.answered(reply)
         return reply
 
     async def close(self) -> None:

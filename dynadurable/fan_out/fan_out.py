@@ -59,7 +59,7 @@ def fan_out(
     progress = Progress.of(ctx, name)
     if progress.finished:
         return progress.report()
-    driver = ctx.driver if client is None else Boto3Driver(lambda: client, ctx.clock)
+    driver = ctx.driver if client is None else Boto3Driver(lambda: client, ctx.clock, ctx.driver.meter)
     flight = _Flight(ctx, driver, progress, table=table, in_flight=in_flight)
     try:
         for page in pages_from(source, progress.cursor, driver.send):

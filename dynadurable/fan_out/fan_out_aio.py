@@ -54,7 +54,7 @@ async def fan_out_async(
     progress = Progress.of(ctx, name)
     if progress.finished:
         return progress.report()
-    driver = await ctx.loop_driver() if client is None else AioDriver(ClientTransport(client), ctx.clock)
+    driver = await ctx.loop_driver() if client is None else _with_client(ctx, client)
     flight = _Flight(ctx, driver, progress, table=table, in_flight=in_flight)
     try:
         async with aclosing(pages_from(source, progress.cursor, driver.send)) as pages:
@@ -70,6 +70,10 @@ async def fan_out_async(
     finally:
         await flight.end()
     return progress.report()
+
+
+def _with_client(ctx: AsyncJobContext, client: Any) -> AioDriver:
+    return AioDriver(ClientTransport(client, meter=ctx.driver.meter), ctx.clock)
 
 
 class _Flight:

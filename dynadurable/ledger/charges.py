@@ -3,7 +3,7 @@
 Plain decisions: given a request, its answer and what is known about sizes, how many read and write units is that? The
 rules are those of the developer guide: a write costs one unit for each started kilobyte of the larger of the item
 before and after, a refused conditional write the same, a read half a unit (consistent: one) for each started four
-kilobytes, both twice in a transaction. Secondary indexes and streams are not counted: dynadurable uses none.
+kilobytes, both twice in a transaction. What secondary indexes cost is known only if the answer tells.
 """
 
 from __future__ import annotations
@@ -65,25 +65,28 @@ def size_of(item: Raw | None) -> int:
     return item_bytes(item) if item else 0
 
 
-def charge(operation: str, params: Raw, reply: Raw, sizes: Sizes) -> Charge:
-    """The units of an answered request. Operations on tables rather than items are free."""
+def charge(operation: str, params: Raw, reply: Raw, sizes: Sizes, *, with_indexes: bool = False) -> Charge:
+    """The units of an answered request. Operations on tables rather than items are free.
+
+    ``with_indexes``: where the answer tells more than sizes do, that counts. Look-alikes may say anything.
+    """
     rule = _RULES.get(operation)
     if rule is None:
         return FREE
     code = reply.get("Error", {}).get("Code")
     found = rule(params, reply, sizes) if code is None else _refused(operation, code, params, reply, sizes)
-    return _corrected(found, operation, reply) if found.guessed else found
+    return _corrected(found, operation, reply) if found.guessed or with_indexes else found
 
 
 def _corrected(found: Charge, operation: str, reply: Raw) -> Charge:
-    """What was guessed, replaced by what the store says, if it says anything."""
+    """What was guessed, replaced by what the store says, if it says anything; of what was not, the more."""
     told = reply.get("ConsumedCapacity")
     if not told:
         return found
-    units = sum(float(one["CapacityUnits"]) for one in ([told] if isinstance(told, Mapping) else told))
+    units = sum(float(one.get("CapacityUnits", 0.0)) for one in ([told] if isinstance(told, Mapping) else told))
     if operation in READS:
-        return replace(found, read_units=units, guessed=False)
-    return replace(found, write_units=units, guessed=False)
+        return replace(found, read_units=units if found.guessed else max(units, found.read_units), guessed=False)
+    return replace(found, write_units=units if found.guessed else max(units, found.write_units), guessed=False)
 
 
 # --- writes ---------------------------------------------------------------------------------------
@@ -258,4 +261,6 @@ _RULES: Mapping[str, Callable[[Raw, Raw, Sizes], Charge]] = {
     "BatchExecuteStatement": _statement,
     "ExecuteTransaction": _statement,
 }
+TELLING = frozenset(_RULES) - {"ExecuteStatement", "BatchExecuteStatement", "ExecuteTransaction"}
+"""What can be asked to tell its units."""
 READS = frozenset({"GetItem", "Query", "Scan", "BatchGetItem", "TransactGetItems"})

@@ -15,6 +15,8 @@ from .charges import size_of
 
 Raw = Mapping[str, Any]
 
+MAX_KNOWN = 10_000
+"""So many items' sizes are remembered; then the oldest are forgotten, and at the worst guessed."""
 _SINGLE = ("PutItem", "UpdateItem", "DeleteItem", "GetItem")
 _OF_A_PAGE = ("TableName", "KeyConditionExpression", "Limit", "ExclusiveStartKey", "ScanIndexForward", "Segment")
 
@@ -120,13 +122,17 @@ class KnownSizes:
             names = self._keys.get(part.table)
             if names is None:
                 waiting = self._keyless.setdefault(part.table, [])
-                waiting.extend([part.target] if size is not None else [])
+                if size is not None and len(waiting) < MAX_KNOWN:
+                    waiting.append(part.target)
                 return
             place = _place(part.table, names, part.target)
             if size is None:
                 self._sizes.pop(place, None)
             else:
+                self._sizes.pop(place, None)
                 self._sizes[place] = size
+                if len(self._sizes) > MAX_KNOWN:
+                    del self._sizes[next(iter(self._sizes))]
 
 
 def _size_after(part: Part, reply: Raw) -> int | None:

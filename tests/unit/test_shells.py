@@ -24,7 +24,7 @@ ALONE = {
 }
 # Nothing is sent, so there is nothing to await.
 AT_ONCE: defaultdict[str, set[str]] = defaultdict(set)
-AT_ONCE["AioApp"] = {"transact_items", "transact_models", "run", "worker", "lease", "cleaner", "leader"}
+AT_ONCE["AioApp"] = {"transact_items", "transact_models", "run", "worker", "lease", "cleaner", "leader", "ledger"}
 AT_ONCE["AioWorker"] = {"wake"}
 AT_ONCE["AioLease"] = {"begin"}
 # Of a worker only what users call; lanes and the app call the rest.
