@@ -108,7 +108,11 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.take()
         if body is not None:
-            self.give(self.pass_on(body))
+            self.serve(body)
+
+    def serve(self, body: bytes) -> None:
+        """One request."""
+        self.give(self.pass_on(body))
 
     def take(self) -> bytes | None:
         """The request's body; ``None`` if its sender was killed while it sent: such a request reaches no store."""

@@ -73,7 +73,7 @@ class Workshop:
 
     def stop(self, process: subprocess.Popen[bytes]) -> int:
         """SIGTERM once the process is up, and the exit code."""
-        wait_until(lambda: process.poll() is not None or _is_up(process.pid), "the worker is up")
+        wait_until(lambda: process.poll() is not None or is_up(process.pid), "the worker is up")
         process.send_signal(signal.SIGTERM)
         return process.wait(LIMIT_SECONDS)
 
@@ -98,7 +98,7 @@ class Workshop:
                 self.kill(process)
 
 
-def _is_up(pid: int) -> bool:
+def is_up(pid: int) -> bool:
     """Whether the process has its handler for SIGTERM; before that the signal would end the interpreter itself."""
     status = Path(f"/proc/{pid}/status")
     if not status.exists():

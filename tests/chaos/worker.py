@@ -1,0 +1,36 @@
+"""A worker process of a round, run as ``python -m tests.chaos.worker '<site>' work|drain``."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from datetime import timedelta
+
+from dynadurable.storage import runs
+from tests.chaos import jobs
+from tests.chaos.jobs import Site
+
+
+def main() -> int:
+    site, mode = Site.from_text(sys.argv[1]), sys.argv[2]
+    logging.basicConfig(level=logging.WARNING, format="%(relativeCreated)d %(name)s %(threadName)s %(message)s")
+    runs.GRACE_MS = jobs.GRACE_MS
+    app = site.app()
+    jobs.define(app, site)
+    worker = app.worker(
+        queues=[jobs.QUEUE],
+        concurrency=6,
+        async_concurrency=6,
+        lease=jobs.LEASE,
+        grace=timedelta(seconds=3),
+        poll=(timedelta(seconds=0.05), timedelta(seconds=0.3)),
+    )
+    site.log().note("worker", mode=mode)
+    if mode == "drain":
+        worker.drain(timeout=timedelta(seconds=20))
+        return 0
+    return worker.run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
