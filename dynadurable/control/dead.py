@@ -67,7 +67,7 @@ class DeadPlans:
                 del found[limit:]
             return True
 
-        await self._walk(where, keep)
+        await self._walk(where, keep, looking=True)
         return sorted(found, key=_newest_first)[:limit]
 
     async def groups(self, where: DeadFilter, progress: Progress | None) -> list[DeadGroup]:
@@ -81,7 +81,7 @@ class DeadPlans:
             _tell(progress, seen)
             return True
 
-        await self._walk(where, add)
+        await self._walk(where, add, looking=True)
         return grouping.groups()
 
     async def count(self, where: DeadFilter) -> int:
@@ -134,7 +134,7 @@ class DeadPlans:
                 await Pause(1 / settings.rate, self._clock)
             return True
 
-        await self._walk(where, bring_back)
+        await self._walk(where, bring_back, looking=settings.dry_run)
         if not settings.dry_run:
             self._operations.wake()
         tally.failed_again = 0 if watch is None else watch.failed_again
@@ -219,7 +219,7 @@ class DeadPlans:
             _tell(progress, tally.matched)
             return True
 
-        await self._walk(where, forget)
+        await self._walk(where, forget, looking=dry_run)
         return tally.report()
 
     async def _purged(self, letter: items.DeadLetter) -> bool:
@@ -231,8 +231,12 @@ class DeadPlans:
 
     # --- walking ----------------------------------------------------------------------------------
 
-    async def _walk(self, where: DeadFilter, each: Each) -> None:
-        """Every letter that fits, page by page, up to now: what dies meanwhile is not met."""
+    async def _walk(self, where: DeadFilter, each: Each, *, looking: bool) -> None:
+        """Every letter that fits, page by page, up to now: what dies meanwhile is not met.
+
+        ``looking``: without letters of runs whose key was used again, which tell of nothing any more. Whoever acts on
+        letters meets these too, and clears them away.
+        """
         now_ms = self._clock.now_ms()
         builds = await workers.builds(self._items) if where.before_build is not None else {}
         since = 0 if where.since is None else instant.epoch_ms(where.since)
@@ -241,7 +245,7 @@ class DeadPlans:
         for queue in await chosen_queues(self._operations, where.queue):
             for shard, first in await dead.nonempty_shards(self._items, queue, span=span, now_ms=now_ms):
                 page = first
-                while await self._walk_page(page, queue, where, builds, each):
+                while await self._walk_page(page, queue, where, builds, each, looking):
                     if page.next_start is None:
                         break
                     page = await dead.page(self._items, queue, shard, span=span, now_ms=now_ms, start=page.next_start)
@@ -249,12 +253,22 @@ class DeadPlans:
                     return
 
     async def _walk_page(
-        self, page: dead.Page, queue: str, where: DeadFilter, builds: Mapping[str, int], each: Each
+        self,
+        page: dead.Page,
+        queue: str,
+        where: DeadFilter,
+        builds: Mapping[str, int],
+        each: Each,
+        looking: bool,
     ) -> bool:
         """False if it is to go no further."""
-        for stored in page.letters:
-            letter = to_dead_letter(stored, queue)
-            if where.matches(letter, builds) and not await each(stored, letter):
+        told = [(stored, to_dead_letter(stored, queue)) for stored in page.letters]
+        fitting = {stored.sk: (stored, letter) for stored, letter in told if where.matches(letter, builds)}
+        if looking:
+            standing = await dead.standing(self._items, [stored for stored, _ in fitting.values()])
+            fitting = {stored.sk: fitting[stored.sk] for stored in standing}
+        for stored, letter in fitting.values():
+            if not await each(stored, letter):
                 return False
         return True
 

@@ -11,10 +11,10 @@ from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 
 from ..errors import ConditionFailedError, TransactionFailedError
-from . import formats, lookup, requests, runs
+from . import batches, formats, lookup, requests, runs
 from .births import place_of
 from .call import Several
-from .items import DEAD, LIVE, DeadLetter, Items, Run
+from .items import DEAD, LIVE, DeadLetter, Items, Run, is_ours
 from .keys import (
     INPUT_PAGE,
     MAX_SHARDS,
@@ -22,6 +22,7 @@ from .keys import (
     RUN_SORT_KEY,
     dead_partition,
     due_bound,
+    first_place,
     mark_sort_key,
     page_sort_key,
     parse_mark_sort_key,
@@ -88,6 +89,35 @@ def run_id_of(letter: DeadLetter) -> str:
     """Whose letter it is."""
     key = parse_mark_sort_key(letter.sk)
     return "" if key is None else key.run_id
+
+
+async def standing(items: Items, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
+    """Those whose runs are still the dead ones that they tell of.
+
+    Only a run with a key can be another one by now: its key was used again. Then its letter is gone, unless that was
+    in a transaction of the caller's own, or in another queue. So only letters of such runs cost a look.
+    """
+    run_ids = {one.sk: run_id_of(one) for one in letters}
+    keys = {
+        sk: (run_partition(items.schema, run_id), RUN_SORT_KEY)
+        for sk, run_id in run_ids.items()
+        if first_place(run_id) is None
+    }
+    model = items.run
+    fields = [attribute.attr_name or "" for attribute in (model.version, model.state, model.generation)]
+    found = await batches.read(items, model, list(keys.values()), fields=fields)
+    return [one for one in letters if one.sk not in keys or _stands(items, one, found.get(keys[one.sk]))]
+
+
+def _stands(items: Items, letter: DeadLetter, raw: Mapping[str, Any] | None) -> bool:
+    if raw is None:
+        return False
+    return not is_ours(raw) or is_of(letter, items.run.from_raw_data(dict(raw)))
+
+
+def is_of(letter: DeadLetter, run: Run) -> bool:
+    """Whether the letter tells of this run, and not of an earlier life of its key."""
+    return bool(run.state == DEAD and run.generation == letter.generation)
 
 
 # --- bring back -----------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..clock import Clock, UniqueIds
 from . import batches, dead, formats, marks, requests, runs, settle
-from .items import DEAD, DeadLetter, Items, Mark, Run, is_ours
+from .items import DeadLetter, Items, Mark, Run, is_ours
 from .keys import MAX_SHARDS, RUN_SORT_KEY, parse_mark_sort_key, queue_partition, run_partition
 from .operate import LEASE_MS, OPERATOR, is_held
 
@@ -112,15 +112,11 @@ async def _letters(items: Items, queue: str, shard: int, *, now_ms: int, limit: 
         found = await batches.read(items, items.run, asked, fields=_fields(items)[2:])
         for letter in page.letters:
             raw = found.get((keys[letter.sk], RUN_SORT_KEY))
-            if raw is None or (is_ours(raw) and not _is_of(letter, items.run.from_raw_data(dict(raw)))):
+            if raw is None or (is_ours(raw) and not dead.is_of(letter, items.run.from_raw_data(dict(raw)))):
                 stray.append(letter)
         seen, start = seen + len(page.letters), page.next_start
         if start is None or seen >= limit:
             return stray, start is not None
-
-
-def _is_of(letter: DeadLetter, run: Run) -> bool:
-    return run.state == DEAD and run.generation == letter.generation
 
 
 def _run_id(sort_key: str) -> str:

@@ -65,6 +65,8 @@ ALLOWANCES: Mapping[Role, Allowance] = {
             Kind.QUEUE: ["BatchWriteItem", "GetItem", *_CHANGE],
             # A run is put, or read because its key is taken; one that is told of an event is woken (an update).
             Kind.RUN: ["BatchWriteItem", "GetItem", "PutItem", "UpdateItem"],
+            # The letter of a dead run goes when its key is used again.
+            Kind.DEAD: ["DeleteItem"],
         },
     ),
     Role.WORK: Allowance(
@@ -72,7 +74,7 @@ ALLOWANCES: Mapping[Role, Allowance] = {
         items={
             Kind.QUEUE: ["BatchWriteItem", *_READ, *_CHANGE],
             Kind.RUN: ["BatchGetItem", "BatchWriteItem", *_READ, "PutItem", "UpdateItem"],
-            Kind.DEAD: ["PutItem", "Query"],
+            Kind.DEAD: ["DeleteItem", "PutItem", "Query"],
             # Never deleted: its fence must not begin again. A transaction of the user's own may depend on it.
             Kind.LEASE: ["ConditionCheckItem", "GetItem", "UpdateItem"],
             Kind.SCHEDULE: [*_READ, "PutItem", "UpdateItem"],

@@ -1,9 +1,9 @@
 """Plans about run items: the truth about a run that is more than its mark.
 
 Every change of a run is one conditional update; its marks follow by idempotent single writes, in an order in which a
-crash between any two of them is repaired by whoever claims the mark next (``settle.py``). Only two things are
-transactions: what turns a self-contained mark into a run (a stale worker must not plant a second life), and bringing
-back the dead (there is no mark left whose claimer could repair).
+crash between any two of them is repaired by whoever claims the mark next (``settle.py``). Only three things are
+transactions: what turns a self-contained mark into a run (a stale worker must not plant a second life), bringing back
+the dead (there is no mark left whose claimer could repair), and a start over a dead run (its letter goes with it).
 
 The holder's writes are conditional on three clauses together:
 
@@ -26,7 +26,7 @@ from ..errors import ConditionFailedError, KeyConflictError, LeaseLostError, New
 from . import formats, marks, requests
 from .call import Call
 from .items import LIVE, Item, Items, Mark, Page, Run
-from .keys import RUN_SORT_KEY, queue_partition, run_partition
+from .keys import RUN_SORT_KEY, dead_partition, queue_partition, run_partition
 
 GRACE_MS = 600_000
 """How long an enqueue may take before its mark counts as abandoned."""
@@ -97,7 +97,7 @@ async def start(
     if page is not None:
         await requests.put(page)
     try:
-        await requests.put(run, _startable(items, seen))
+        await _put(items, run, seen)
     except ConditionFailedError as error:
         stands = await _in_the_way(items, error, run, mark, run_id=run_id)
         if stands is None or stands.generation != run.generation:
@@ -105,6 +105,34 @@ async def start(
     if elapsed_ms() > GRACE_MS // 2:
         await vouch_late(items, run, page)
     return Started(run_id=run_id, created=True)
+
+
+async def _put(items: Items, run: Run, seen: Run | None) -> None:
+    """Put the run, over the ended one that was seen. If that one is dead, its letter goes in the same transaction.
+
+    A letter of another queue stays, for who may enqueue here may have no business there; and one that a newer version
+    has written. Whoever looks at letters sees that they are of an earlier life (``dead.standing``).
+
+    Raises:
+        ConditionFailedError: it is not as it was seen.
+    """
+    put = requests.put(run, _startable(items, seen))
+    if seen is None or seen.dead_letter is None or seen.queue != run.queue:
+        await put
+        return
+    model = items.dead_letter
+    may_go = model.pk.does_not_exist() | formats.not_newer(model)
+    place = dead_partition(items.schema, seen.queue, int(seen.shard))
+    calls = [put, requests.delete(model, place, seen.dead_letter, may_go)]
+    try:
+        await requests.transact(calls, token=run.generation)
+    except TransactionFailedError as error:
+        of_run, _ = error.reasons
+        if of_run.code == "ConditionalCheckFailed":
+            raise ConditionFailedError("PutItem", item=of_run.item, ambiguous=error.ambiguous) from error
+        if of_run.code != "None":
+            raise
+        await put  # it is the letter that stands in the way
 
 
 def startable(items: Items, run: Run, now_ms: int) -> Condition:
@@ -176,6 +204,8 @@ async def vouch(items: Items, run: Run) -> None:
         model.placed_ms.set(model.placed_ms | mark.placed_ms),
         model.vouched.add(1),
     ]
+    if mark.cursor is not None:  # else who claims the mark begins at the beginning
+        actions.append(model.cursor.set(model.cursor | mark.cursor))
     # What a newer version has put there is there: it needs no word of ours.
     condition = model.pk.does_not_exist() | formats.not_newer(model)
     await _ignoring_condition(requests.update(model, mark.pk, mark.sk, actions, condition))

@@ -68,7 +68,8 @@ def test_a_grant_for_some_queues_names_them() -> None:
         for statement in policy_statements(template_of(build))
         if "Condition" in statement
     ]
-    assert keys == [["queue#mail#*", "queue#a%23b#*", "queue#!probe#0"], ["run#*"]]
+    of_dead_letters = ["dead#mail#*", "dead#a%23b#*"]
+    assert keys == [["queue#mail#*", "queue#a%23b#*", "queue#!probe#0"], ["run#*"], of_dead_letters]
 
 
 def key_actions(role: Role, *, imported: bool) -> set[str]:

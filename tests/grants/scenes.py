@@ -53,6 +53,14 @@ def enqueue_in_every_way(site: Site) -> None:
 
 
 @scene(Role.ENQUEUE, Role.WORK)
+def use_the_key_of_a_dead_run_again(site: Site) -> None:
+    site.enqueue("die", key="k")
+    site.work()
+    with site.acting():
+        site.enqueue("die", key="k")
+
+
+@scene(Role.ENQUEUE, Role.WORK)
 def enqueue_where_somebody_else_is_quicker(site: Site) -> None:
     other = site.make_app()
     site.client.before("put_item", lambda: other.enqueue(site.job("kept").using(key="k"), 1))

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dynadurable import App, JobContext, Retry, Snooze
+from dynadurable import App, Fail, JobContext, Retry, Snooze
 from dynadurable.storage import marks
 from dynadurable.testing.clock import ManualClock
 from dynadurable.testing.ledger import Ledger, ledger
@@ -132,6 +132,23 @@ def test_a_duplicate_of_a_live_run_costs_a_read_and_the_vouch(app: App, measured
         app.enqueue(work.using(key="k"), 1)
     assert_cost(cost, 1)
     assert cost.counted.read_units == 1
+
+
+def test_to_use_the_key_of_a_dead_run_again_costs_three_more(app: App, measured: Measure) -> None:
+    """The one case of a start that is a transaction: the letter goes with the run it tells of."""
+
+    @app.job(retry=Retry.none())
+    def hopeless(number: int) -> None:
+        if number == 1:
+            raise Fail("no")
+
+    app.enqueue(hopeless.using(key="k"), 1)
+    app.worker(concurrency=1).drain()
+    with measured() as cost:
+        app.enqueue(hopeless.using(key="k"), 2)
+        app.worker(concurrency=1).drain()
+    assert_cost(cost, 5 + 3)
+    assert app.dead.count() == 0
 
 
 def test_the_first_failure_costs_six_and_a_later_retry_three(app: App, clock: ManualClock, measured: Measure) -> None:

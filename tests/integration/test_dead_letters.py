@@ -313,17 +313,6 @@ def test_a_replay_meets_only_what_was_dead_when_it_began(shop: Shop, clock: Manu
     assert shop.app.dead.count() == 6
 
 
-def test_a_letter_whose_key_was_taken_by_a_newer_run_is_cleared_away(shop: Shop, clock: ManualClock) -> None:
-    run = shop.app.enqueue(shop.mail.using(key="k"), "a")
-    drain(shop.app)
-    clock.advance(HOUR)
-    assert shop.app.enqueue(shop.mail.using(key="k"), "b") == run
-    report = shop.app.dead.replay(job="mail")
-    assert (report.done, report.skipped) == (0, 1)
-    assert run.info().arguments() == {"to": "b"}
-    assert shop.app.dead.list() == []
-
-
 # --- forget ---------------------------------------------------------------------------------------
 
 
@@ -336,17 +325,6 @@ def test_purged_runs_leave_nothing_and_the_others_stay(shop: Shop, clock: Manual
     assert shop.app.dead.purge(job="fan_out").done == 4
     assert shop.app.dead.purge(everything=True).done == 1
     assert items_in(shop.app) == []
-
-
-def test_a_purge_leaves_a_run_alone_that_lives_again(shop: Shop, clock: ManualClock, items_in: ItemsIn) -> None:
-    run = shop.app.enqueue(shop.mail.using(key="k"), "a")
-    drain(shop.app)
-    clock.advance(HOUR)
-    shop.app.enqueue(shop.mail.using(key="k"), "b")
-    report = shop.app.dead.purge(job="mail")
-    assert (report.done, report.skipped) == (0, 1)
-    assert run.status() == "pending"
-    assert shop.app.dead.list() == []
 
 
 def test_a_letter_that_is_kept_for_a_while_only_expires(app: App, clock: ManualClock) -> None:

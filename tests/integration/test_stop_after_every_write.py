@@ -169,6 +169,9 @@ SCENARIOS = {
     "enqueue over an ended run of the key": Scenario(
         before=then(enqueue("good"), work), act=enqueue("good"), again=enqueue("good"), tiers=("run",)
     ),
+    "enqueue over a dead run of the key": Scenario(
+        before=then(enqueue("hopeless"), work), act=enqueue("hopeless"), again=enqueue("hopeless"), tiers=("run",)
+    ),
     "enqueue meets a live run of the key": Scenario(
         before=enqueue("good", delay=timedelta(seconds=5)), act=enqueue("good"), again=enqueue("good"), tiers=("run",)
     ),
