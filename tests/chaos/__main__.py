@@ -23,6 +23,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the first round; each further round adds one")
     parser.add_argument("--round-seconds", type=float, default=45.0, help="of rough weather in each round")
     parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument(
+        "--without", default="", help='leave a clause out, as in "marks.drop: dd_token = :0", and see that it is missed'
+    )
     options = parser.parse_args()
     end = time.monotonic() + options.minutes * 60
     rounds = failed = 0
@@ -30,7 +33,12 @@ def main() -> int:
         while time.monotonic() < end:
             folder = Path(tempfile.mkdtemp(prefix="dynadurable-chaos-"))
             report = play(
-                store, folder, seed=options.seed + rounds, seconds=options.round_seconds, workers=options.workers
+                store,
+                folder,
+                seed=options.seed + rounds,
+                seconds=options.round_seconds,
+                workers=options.workers,
+                without=options.without,
             )
             print(report.to_text(), flush=True)
             rounds += 1

@@ -53,6 +53,8 @@ class Site:
     folder: str
     until: str
     """The schedule's last instant, ISO format."""
+    without: str = ""
+    """A clause of the protocol that the workers leave out, as ``tests/simulation/mutants.py`` names it."""
 
     def to_text(self) -> str:
         return json.dumps(asdict(self))

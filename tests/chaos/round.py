@@ -49,13 +49,15 @@ class Report:
         return "\n".join(lines)
 
 
-def play(store: LocalStore, folder: Path, *, seed: int, seconds: float, workers: int = 3) -> Report:
-    """One round. The store is emptied first; ``folder`` is a new one."""
-    return _Round(store, folder, seed=seed, seconds=seconds, workers=workers).play()
+def play(store: LocalStore, folder: Path, *, seed: int, seconds: float, workers: int = 3, without: str = "") -> Report:
+    """One round. The store is emptied first; ``folder`` is a new one; ``without`` as for ``Site``."""
+    return _Round(store, folder, seed=seed, seconds=seconds, workers=workers, without=without).play()
 
 
 class _Round:
-    def __init__(self, store: LocalStore, folder: Path, *, seed: int, seconds: float, workers: int) -> None:
+    def __init__(
+        self, store: LocalStore, folder: Path, *, seed: int, seconds: float, workers: int, without: str
+    ) -> None:
         store.reset()
         self.store, self.seed, self.seconds = store, seed, seconds
         self.client = make_client(store.client_kwargs())
@@ -66,7 +68,9 @@ class _Round:
         self.rapids = Rapids(store.port, self.sky)
         self.watcher = Watcher(store.client_kwargs(), stream_arn, self.log, self.problems)
         until = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=seconds)
-        self.site = Site(table=TABLE, endpoint=self.rapids.endpoint_url, folder=str(folder), until=until.isoformat())
+        self.site = Site(
+            table=TABLE, endpoint=self.rapids.endpoint_url, folder=str(folder), until=until.isoformat(), without=without
+        )
         self.crew = Crew(
             site=self.site,
             size=workers,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 from datetime import timedelta
 
+from dynadurable import App
 from dynadurable.storage import runs
 from tests.chaos import jobs
 from tests.chaos.jobs import Site
+from tests.simulation.mutants import Without
 
 
 def main() -> int:
@@ -17,6 +20,12 @@ def main() -> int:
     runs.GRACE_MS = jobs.GRACE_MS
     app = site.app()
     jobs.define(app, site)
+    site.log().note("worker", mode=mode)
+    with Without(*site.without.split(": ", 1))() if site.without else contextlib.nullcontext():
+        return _work(app, mode)
+
+
+def _work(app: App, mode: str) -> int:
     worker = app.worker(
         queues=[jobs.QUEUE],
         concurrency=6,
@@ -25,7 +34,6 @@ def main() -> int:
         grace=timedelta(seconds=3),
         poll=(timedelta(seconds=0.05), timedelta(seconds=0.3)),
     )
-    site.log().note("worker", mode=mode)
     if mode == "drain":
         worker.drain(timeout=timedelta(seconds=20))
         return 0
