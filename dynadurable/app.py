@@ -393,8 +393,9 @@ class App(WorkflowDefinitions, ScheduleDefinitions):
         on an event loop in a thread of its own. ``lease``: how soon after a crash others take over; it is renewed
         while a body runs. ``grace``: how long bodies may go on after a stop. ``poll``: shortest and longest time
         between two looks.
-        ``hook(event, job, run_id)`` is told of each event, see ``EVENTS``. ``metrics``: print the figures of its queues
-        once a minute, as log lines that CloudWatch turns into metrics; ``None``: if ``DYNADURABLE_METRICS`` is ``emf``.
+        ``hook(event, job, run_id)`` is told of each event, see ``EVENTS``; of a workflow's step with the step's name.
+        ``metrics``: print the figures of its queues once a minute, as log lines that CloudWatch turns into metrics;
+        ``None``: if ``DYNADURABLE_METRICS`` is ``emf``.
 
         Raises:
             ConfigurationError: no queue to serve, or settings that cannot be used.

@@ -11,16 +11,23 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dynadurable.app import App
-from dynadurable.errors import DynadurableError
+from dynadurable.clock import to_datetime
+from dynadurable.errors import ConfigurationError, DynadurableError
+from dynadurable.handle import RunHandle
 from dynadurable.model import codec
 from dynadurable.model.job import Job
-from dynadurable.storage import marks
-from dynadurable.storage.items import Mark
-from dynadurable.storage.keys import RUN_SORT_KEY, parse_mark_sort_key, run_partition
+from dynadurable.model.run_info import SUCCEEDED
+from dynadurable.model.timeline import Event
+from dynadurable.storage import journal, marks, queues, runs
+from dynadurable.storage.items import Mark, Run
+from dynadurable.storage.keys import RUN_SORT_KEY, parse_mark_sort_key, parse_partition, unescape
+from dynadurable.storage.marks import Candidate
+from dynadurable.storage.schedules import SCHEDULE_JOB
 from dynadurable.testing.backend import Backend
 from dynadurable.testing.clock import ManualClock
 from dynadurable.testing.ledger import Ledger, ledger
 from dynadurable.testing.redirect import redirected
+from dynadurable.testing.single import attempt
 
 MAX_SKIPS = 1_000
 PAGE_ITEMS = 100
@@ -61,6 +68,8 @@ class Kit:
         """The side effects that were noted with ``effect``."""
         self.is_working = False
         """Whether a worker is at work, or was when its process died."""
+        self.doing = ""
+        """The body that was called last, until its attempt ends: a job's name, or ``step NAME``."""
         self._starts: Counter[str] = Counter()
         self._steps: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -73,28 +82,35 @@ class Kit:
         Raises:
             DynadurableError: with ``skip_time``, work that never comes to an end.
         """
-        due_at = self._drain(concurrency)
-        for _ in range(MAX_SKIPS):
-            if due_at is None or not skip_time:
-                return due_at
-            self.clock.advance(max(timedelta(milliseconds=1), due_at - self.clock.now()))
-            due_at = self._drain(concurrency)
-        raise DynadurableError(f"something comes due again and again: {MAX_SKIPS} times so far, next {due_at}")
+        return self._work(concurrency, until=None) if skip_time else self._drain(concurrency)
+
+    def run_for(self, duration: timedelta, *, concurrency: int = 1) -> datetime | None:
+        """Let that much time pass, and do what comes due on the way when it is due; gives when the next thing is.
+
+        ``clock.advance`` and ``run_until_idle`` are what a worker finds that was away for so long; this is one that
+        was there.
+
+        Raises:
+            DynadurableError: more comes due than anybody would wait for.
+        """
+        end = self.clock.now() + duration
+        due_at = self._work(concurrency, until=end)
+        self.clock.advance(max(timedelta(), end - self.clock.now()))
+        return due_at
 
     def run_one(self) -> str | None:
         """Work on the one run that is first in line; gives the event that its attempt ended with, ``None`` if idle."""
-        ended: list[str] = []
-
-        def hook(event: str, name: str, run_id: str) -> None:
-            self._hook(event, name, run_id)
-            if event in ENDS:
-                ended.append(event)
-            if event == "started" or ended:
-                worker.engine.stopping.set()  # claims nothing more; what has started is not disturbed
-
-        worker = self.app.worker(concurrency=1, hook=hook, queues=self._queues())
-        worker.drain()
-        return ended[0] if ended else None
+        while True:
+            claimable = filter(self._is_claimable, self._candidates())
+            due = sorted(claimable, key=lambda seen: (seen.due_ms, seen.order))
+            ticks = [seen for seen in due if seen.job == SCHEDULE_JOB]
+            if not due:
+                return None
+            self.is_working = True
+            event = attempt(self.app, (ticks or due)[0], queues=self._queues(), hook=self._hook)
+            self.is_working = False
+            if not ticks and event in ENDS:
+                return event
 
     # --- look -------------------------------------------------------------------------------------
 
@@ -126,6 +142,28 @@ class Kit:
     def dead_letters(self) -> Sequence[Any]:
         """The dead letters, newest first; see ``app.dead.list``."""
         return self.app.dead.list()
+
+    def results(self, job: Job[Any, Any] | str) -> list[Any]:
+        """What the runs of a job or workflow returned, for one that keeps its results; in the order of their enqueues.
+
+        Raises:
+            ConfigurationError: it keeps none.
+        """
+        name = job if isinstance(job, str) else job.name
+        defined = self.app.registry.get(name)
+        if defined is None or defined.keep_result is None:
+            raise ConfigurationError(f"{name} keeps no results: say keep_result= where it is defined")
+        found = [run for run in self._runs() if run.job == name and run.state == SUCCEEDED]
+        return [self.app.run(_run_id(self.app, run)).result() for run in sorted(found, key=_birth_order)]
+
+    def steps(self, run: RunHandle[Any] | str) -> dict[str, Event]:
+        """The operations of a workflow's run by name, such as ``steps(run)["charge"].state``; a repeat ends in "#2".
+
+        Raises:
+            RunUnknownError: there is no such workflow.
+        """
+        run_id = run if isinstance(run, str) else run.id
+        return {event.label: event for event in self.app.workflows.timeline(run_id)}
 
     def body_starts(self, job: Job[Any, Any] | str) -> int:
         """How often the body of a job was started."""
@@ -171,6 +209,27 @@ class Kit:
 
     # --- inside -----------------------------------------------------------------------------------
 
+    def _work(self, concurrency: int, *, until: datetime | None) -> datetime | None:
+        """Work, and turn the clock on to whatever is next, until nothing is or that is later than ``until``.
+
+        Without ``until`` it is turned to the next run that is pending: schedules would never come to an end.
+        """
+        due_at = self._drain(concurrency)
+        for _ in range(MAX_SKIPS):
+            if until is None:
+                due_at = self._next_run_at()
+            if due_at is None or (until is not None and due_at > until):
+                return due_at
+            self.clock.advance(max(timedelta(milliseconds=1), due_at - self.clock.now()))
+            due_at = self._drain(concurrency)
+        raise DynadurableError(f"something comes due again and again: {MAX_SKIPS} times so far, next {due_at}")
+
+    def _next_run_at(self) -> datetime | None:
+        """When the next pending run may be claimed; those of schedules that wait for a slot are none yet."""
+        known = [seen for seen in self._candidates() if self._is_known(seen) and seen.job != SCHEDULE_JOB]
+        next_ms = min((max(seen.due_ms, (seen.lease_until_ms or -1) + 1) for seen in known), default=None)
+        return None if next_ms is None else to_datetime(next_ms)
+
     def _drain(self, concurrency: int) -> datetime | None:
         self.is_working = True
         due_at = self.app.worker(concurrency=concurrency, hook=self._hook, queues=self._queues()).drain()
@@ -185,31 +244,48 @@ class Kit:
             self.events[event] += 1
             if event == "started":
                 self._starts[name] += 1
+                self.doing = name
             elif event == "step":
                 self._steps[name] += 1
+                self.doing = f"step {name}"
+            elif event in ENDS or event == "claimed":
+                self.doing = ""
 
     def _marks(self) -> Iterator[Mark]:
-        operations = self.app.operations
+        for seen in self._candidates():
+            mark = self.app.driver.run(marks.read(self.app.items, seen.pk, seen.sk))
+            if mark is not None:
+                yield mark
+
+    def _candidates(self) -> Iterator[Candidate]:
+        items, run = self.app.items, self.app.driver.run
         for name in self._queues():
-            for shard in range(operations.queue(name).shards):
+            for shard in range(self.app.operations.queue(name).shards):
                 start = None
                 while True:
-                    page = self.app.driver.run(
-                        marks.poll(
-                            self.app.items, queue=name, shard=shard, limit=PAGE_ITEMS, until_ms=None, start=start
-                        )
-                    )
-                    for seen in page.candidates:
-                        mark = self.app.driver.run(marks.read(self.app.items, seen.pk, seen.sk))
-                        if mark is not None:
-                            yield mark
+                    page = run(marks.poll(items, queue=name, shard=shard, limit=PAGE_ITEMS, until_ms=None, start=start))
+                    yield from page.candidates
                     start = page.next_start
                     if start is None:
                         break
 
+    def _is_known(self, seen: Candidate) -> bool:
+        return seen.job == SCHEDULE_JOB or self.app.registry.get(seen.job) is not None
+
+    def _is_claimable(self, seen: Candidate) -> bool:
+        now_ms = self.clock.now_ms()
+        free = seen.lease_until_ms is None or seen.lease_until_ms < now_ms
+        return seen.due_ms <= now_ms and free and self._is_known(seen) and not self._is_paused(seen)
+
+    def _is_paused(self, seen: Candidate) -> bool:
+        found = parse_partition(self.app.schema, seen.pk)
+        assert found is not None
+        queue = unescape(found[1].rpartition("#")[0])
+        return self.app.driver.run(queues.is_paused(self.app.items, queue))
+
     def _to_enqueued(self, mark: Mark) -> EnqueuedRun | None:
         key = parse_mark_sort_key(mark.sk)
-        if key is None:
+        if key is None or mark.job == SCHEDULE_JOB:
             return None
         data = self._input_of(key.run_id) if mark.is_pointer else mark.input
         arguments = codec.decode(data) if data is not None else {}
@@ -219,15 +295,17 @@ class Kit:
         )
 
     def _input_of(self, run_id: str) -> bytes | None:
-        reply = self.client.get_item(
-            TableName=self.backend.table,
-            Key=_typed_key(self.app, run_partition(self.app.schema, run_id), RUN_SORT_KEY),
-            ConsistentRead=True,
-        )
-        if "Item" not in reply:
-            return None
-        data: bytes | None = self.app.items.run.from_raw_data(reply["Item"]).input
-        return data
+        run = self.app.driver.run(runs.read(self.app.items, run_id))
+        if run is None or not run.workflow:
+            data: bytes | None = None if run is None else run.input
+            return data
+        return self.app.driver.run(journal.load(self.app.items, run)).input
+
+    def _runs(self) -> list[Run]:
+        """The run items in the table."""
+        sort_key = self.app.schema.sort_key
+        found = [item for item in self.all_items() if "dd_v" in item and item[sort_key] == {"S": RUN_SORT_KEY}]
+        return [self.app.items.run.from_raw_data(item) for item in found]
 
 
 @contextmanager
@@ -238,8 +316,14 @@ def kit(app: App, backend: Backend, clock: ManualClock | None = None) -> Iterato
         yield Kit(app, backend, turned)
 
 
-def _typed_key(app: App, pk: str, sk: str) -> dict[str, Any]:
-    return {app.schema.partition_key: {"S": pk}, app.schema.sort_key: {"S": sk}}
+def _run_id(app: App, run: Run) -> str:
+    found = parse_partition(app.schema, run.pk)
+    assert found is not None
+    return found[1]
+
+
+def _birth_order(run: Run) -> tuple[int, str]:
+    return int(run.created_ms), run.pk[-22:]
 
 
 def _shown(arguments: dict[str, Any]) -> str:

@@ -30,10 +30,11 @@ DEFAULT_LEASE = timedelta(seconds=30)
 DEFAULT_GRACE = timedelta(seconds=25)
 
 Hook = Callable[[str, str, str], None]
-"""Called with (event, job name, run id); see ``EVENTS``."""
+"""Called with (event, job name, run id), for ``step`` with the step's name; see ``EVENTS``."""
 EVENTS = (
     "claimed",
     "started",
+    "step",
     "succeeded",
     "retrying",
     "snoozed",

@@ -135,7 +135,11 @@ class StepBody(Work):
         self._timeout = None if timeout is None else timeout.total_seconds()
         self._clock = execution.engine.clock
 
+    def _tell(self) -> None:
+        self._execution.engine.tell("step", self._name, self._execution.held.run_id)
+
     def perform(self) -> Any:
+        self._tell()
         if self._timeout is None:
             return _result(self._inside())
         box: list[tuple[Any, BaseException | None]] = []
@@ -161,6 +165,7 @@ class StepBody(Work):
         return value
 
     async def perform_async(self) -> Any:
+        self._tell()
         limit = asyncio.timeout(self._timeout)
         task = asyncio.current_task()
         try:

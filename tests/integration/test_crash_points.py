@@ -68,7 +68,7 @@ def test_a_body_that_is_not_idempotent_is_found_out() -> None:
     assert report.different
     with pytest.raises(AssertionError, match=r"SEEN TWICE: charge"):
         report.assert_no_effect_twice()
-    assert "write 4 (DeleteItem of a mark), died before it" in str(report)
+    assert "write 4 (DeleteItem of a mark, at counts), died before it" in str(report)
 
 
 @pytest.mark.crash_everywhere

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,13 +39,15 @@ class ProcessDied(BaseException):
 
 @dataclass(frozen=True, kw_only=True)
 class Write:
-    """A write that a scenario makes: its number, from 1, and what it is."""
+    """A write that a scenario makes: its number, from 1, what it is, and what the worker was at."""
 
     number: int
     what: str
+    at: str = ""
+    """The body that was called last, such as ``step charge``."""
 
     def __str__(self) -> str:
-        return f"write {self.number} ({self.what})"
+        return f"write {self.number} ({self.what}{f', at {self.at}' if self.at else ''})"
 
 
 class CrashingClient:
@@ -58,6 +60,8 @@ class CrashingClient:
         self._lock = threading.Lock()
         self._dead = False
         self.writes: list[Write] = []
+        self.doing: Callable[[], str] = str
+        """Tells which body was called last."""
 
     def revive(self) -> None:
         """A new process: it makes all its writes."""
@@ -79,7 +83,8 @@ class CrashingClient:
 
     def _write(self, name: str, send: Any, params: Mapping[str, Any]) -> Any:
         with self._lock:
-            write = Write(number=len(self.writes) + 1, what=f"{WRITES[name]} of {described(params)}")
+            what = f"{WRITES[name]} of {described(params)}"
+            write = Write(number=len(self.writes) + 1, what=what, at=self.doing())
             self.writes.append(write)
         if write.number != self._at:
             return send(**params)

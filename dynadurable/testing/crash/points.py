@@ -27,11 +27,13 @@ def crash_points(scenario: Scenario, app: App, *, losses: Sequence[str] = LOSSES
     ``scenario(kit)`` does what is to be tested: calls the code that enqueues, and ``kit.run_until_idle(...)``. It is
     called once for each crash, on a fresh table, in memory. After a crash a fresh process works off what is pending.
     Note side effects on the outside world with ``kit.effect("charge")`` in your fakes: the report names those that were
-    seen twice.
+    seen twice. The report is a list of the crashes, too.
 
     >>> report = crash_points(place_one_order, shop.app)  # doctest: +SKIP
     >>> report.assert_same_end()  # doctest: +SKIP
     >>> report.assert_no_effect_twice()  # doctest: +SKIP
+    >>> for crash in crash_points(place_one_order, shop.app):  # doctest: +SKIP
+    ...     print(crash)
     """
     writes, undisturbed = _undisturbed(scenario, app)
     report = CrashReport(undisturbed=undisturbed, writes=writes)
@@ -72,6 +74,7 @@ def _stage(app: App, *, at: int | None = None, loss: str | None = None) -> Any:
     with backend("memory", schema=app.schema) as made:
         client = CrashingClient(made.client, at=at, loss=loss)
         with kit(app, replace(made, client=client)) as tools, suppress(ProcessDied):
+            client.doing = lambda: tools.doing
             yield tools, client
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,9 +49,8 @@ class Crash:
             parts.append(f"called again: {', '.join(self.repeated)}")
         if self.effects:
             parts.append(f"SEEN TWICE: {', '.join(self.effects)}")
-        if self.difference or self.error:
-            parts.append(self.difference or self.error)
-        return "; ".join(parts)
+        details = [*self.difference.splitlines(), self.error] if self.error else self.difference.splitlines()
+        return "\n      ".join(["; ".join(parts), *details])
 
 
 @dataclass(kw_only=True)
@@ -60,6 +60,12 @@ class CrashReport:
     undisturbed: Ending
     writes: list[Write]
     crashes: list[Crash] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Crash]:
+        return iter(self.crashes)
+
+    def __len__(self) -> int:
+        return len(self.crashes)
 
     @property
     def different(self) -> list[Crash]:
@@ -129,7 +135,7 @@ def _difference(undisturbed: Ending, ending: Ending) -> str:
         lines += [f"not expected in {what}: {one}" for one in extra]
     if ending.pending != undisturbed.pending:
         lines.append(f"{ending.pending} runs are pending instead of {undisturbed.pending}")
-    return "; ".join(lines)
+    return "\n".join(lines)
 
 
 def _lines(crashes: list[Crash]) -> str:

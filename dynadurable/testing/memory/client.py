@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 
 from dynadurable.storage.call import Response
 from dynadurable.testing.memory import refusal
+from dynadurable.testing.memory.events import Events
 from dynadurable.testing.memory.refusal import RefusalError
 from dynadurable.testing.memory.store import MemoryStore
 
@@ -37,7 +38,8 @@ class MemoryClient:
 
     def __init__(self, store: MemoryStore) -> None:
         self.store = store
-        self.meta = SimpleNamespace(endpoint_url="memory://", region_name="us-east-1")
+        self._events = Events()
+        self.meta = SimpleNamespace(endpoint_url="memory://", region_name="us-east-1", events=self._events)
         self.exceptions = SimpleNamespace(ClientError=ClientError, **ERRORS)
 
     def put_item(self, **request: Any) -> Response:
@@ -111,11 +113,15 @@ class MemoryClient:
     def close(self) -> None:
         """Nothing is open."""
 
-    def _request(self, operation: str, request: Mapping[str, Any]) -> Response:
+    def _request(self, operation: str, request: dict[str, Any]) -> Response:
+        context = self._events.asked(operation, request)
         try:
             reply = self.store.request(operation, request)
-        except RefusalError as error:
-            raise self._to_error(operation, error) from None
+        except RefusalError as refused:
+            error = self._to_error(operation, refused)
+            self._events.answered(context, error.response)
+            raise error from None
+        self._events.answered(context, reply)
         return {**_copied(reply), "ResponseMetadata": self._metadata(200)}
 
     def _to_error(self, operation: str, error: RefusalError) -> ClientError:
