@@ -16,8 +16,10 @@ from pynamodb.expressions.update import Action
 
 from ..errors import ConditionFailedError, LeaseLostError
 from . import formats, requests
+from .call import Call
 from .items import Item, Items, Mark, is_ours
 from .keys import SETTINGS_SORT_KEY, due_bound, parse_mark_sort_key, queue_partition
+from .prepared import prepared, put_new
 
 ModelType = TypeVar("ModelType", bound=Item)
 
@@ -52,7 +54,7 @@ class Page:
 async def place(items: Items, mark: Mark) -> None:
     """Put a new mark. Its key is unique, so whatever stands there already is this very mark."""
     try:
-        await requests.put(mark, items.mark.pk.does_not_exist())
+        await put_new(items.mark, mark)
     except ConditionFailedError:
         return  # our own write, its reply was lost; it may even have been worked off since
 
@@ -93,8 +95,37 @@ async def claim(
     leases never overlap in real time, whatever the clocks say within their bounds.
     """
     model = items.mark
+    try:
+        reply = await _claim(
+            model,
+            pk=pk,
+            sk=sk,
+            token=token,
+            now_ms=now_ms,
+            lease_until_ms=lease_until_ms,
+            worker=worker,
+            counts=counts,
+        )
+    except ConditionFailedError as error:
+        held = await as_it_stands(model, pk, sk, error)
+        return held if held is not None and held.token == token else None
+    return model.from_raw_data(reply["Attributes"])
+
+
+@prepared
+def _claim(
+    model: type[Mark],
+    *,
+    pk: str,
+    sk: str,
+    token: str,
+    now_ms: int,
+    lease_until_ms: int,
+    worker: str,
+    counts: int,
+) -> Call:
     exists = model.pk.exists() & formats.not_newer(model)  # an update of nothing would plant a ghost
-    free = model.lease_until_ms.does_not_exist() | (model.lease_until_ms < now_ms)  # never a holder's, see above
+    free = model.lease_until_ms.does_not_exist() | (model.lease_until_ms < now_ms)  # never a holder's, see ``claim``
     actions = [
         model.token.set(token),
         model.fence.set(model.fence + 1),
@@ -102,12 +133,7 @@ async def claim(
         model.lease_until_ms.set(lease_until_ms),
         model.worker.set(worker),
     ]
-    try:
-        reply = await requests.update(model, pk, sk, actions, exists & free, returning="ALL_NEW")
-    except ConditionFailedError as error:
-        held = await as_it_stands(model, pk, sk, error)
-        return held if held is not None and held.token == token else None
-    return model.from_raw_data(reply["Attributes"])
+    return requests.update(model, pk, sk, actions, exists & free, returning="ALL_NEW")
 
 
 async def renew(items: Items, mark: Mark, *, lease_until_ms: int) -> Mark:
@@ -116,7 +142,7 @@ async def renew(items: Items, mark: Mark, *, lease_until_ms: int) -> Mark:
     Raises:
         LeaseLostError: somebody else holds the mark, or it is gone.
     """
-    return await _update_held(items, mark, [items.mark.lease_until_ms.set(lease_until_ms)])
+    return await _held_on(mark, _renewal(items.mark, **_claim_of(mark), lease_until_ms=lease_until_ms))
 
 
 async def checkpoint(items: Items, mark: Mark, *, cursor: bytes, lease_until_ms: int) -> Mark:
@@ -125,8 +151,8 @@ async def checkpoint(items: Items, mark: Mark, *, cursor: bytes, lease_until_ms:
     Raises:
         LeaseLostError: as for ``renew``; nothing was recorded.
     """
-    model = items.mark
-    return await _update_held(items, mark, [model.cursor.set(cursor), model.lease_until_ms.set(lease_until_ms)])
+    request = _checkpoint(items.mark, **_claim_of(mark), cursor=cursor, lease_until_ms=lease_until_ms)
+    return await _held_on(mark, request)
 
 
 async def hand_back(items: Items, mark: Mark, *, refund: int = 1, not_before_ms: int | None = None) -> None:
@@ -153,7 +179,7 @@ async def finish(items: Items, mark: Mark) -> None:
         LeaseLostError: it was taken over or deleted by somebody else; the run is not ours to end.
     """
     try:
-        await requests.delete(items.mark, mark.pk, mark.sk, held_by(items, mark))
+        await _finish(items.mark, **_claim_of(mark))
     except ConditionFailedError as error:
         if not error.ambiguous or await as_it_stands(items.mark, mark.pk, mark.sk, error) is not None:
             raise LeaseLostError(lost_message(mark)) from error
@@ -247,13 +273,35 @@ def _is_sound(raw: Mapping[str, Any]) -> bool:
     return all(kind in raw[name] for name, kind in _POLLED_TYPES.items() if name in raw)
 
 
-async def _update_held(items: Items, mark: Mark, actions: Sequence[Action]) -> Mark:
-    model = items.mark
+async def _held_on(mark: Mark, request: Call) -> Mark:
+    """The mark after a write of its holder."""
     try:
-        reply = await requests.update(model, mark.pk, mark.sk, actions, held_by(items, mark), returning="ALL_NEW")
+        reply = await request
     except ConditionFailedError as error:
         raise LeaseLostError(lost_message(mark)) from error
-    return model.from_raw_data(reply["Attributes"])
+    return type(mark).from_raw_data(reply["Attributes"])
+
+
+def _claim_of(mark: Mark) -> dict[str, str]:
+    """Which claim it is that a holder's request belongs to."""
+    return {"pk": mark.pk, "sk": mark.sk, "token": mark.token or ""}
+
+
+@prepared
+def _renewal(model: type[Mark], *, pk: str, sk: str, token: str, lease_until_ms: int) -> Call:
+    actions = [model.lease_until_ms.set(lease_until_ms)]
+    return requests.update(model, pk, sk, actions, model.token == token, returning="ALL_NEW")
+
+
+@prepared
+def _checkpoint(model: type[Mark], *, pk: str, sk: str, token: str, cursor: bytes, lease_until_ms: int) -> Call:
+    actions = [model.cursor.set(cursor), model.lease_until_ms.set(lease_until_ms)]
+    return requests.update(model, pk, sk, actions, model.token == token, returning="ALL_NEW")
+
+
+@prepared
+def _finish(model: type[Mark], *, pk: str, sk: str, token: str) -> Call:
+    return requests.delete(model, pk, sk, model.token == token)
 
 
 def _poll_fields(items: Items) -> tuple[str, ...]:

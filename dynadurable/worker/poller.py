@@ -146,7 +146,7 @@ class Poller:
                 chosen = shelf.candidates.pop(index)
                 self._recent[chosen.sk] = now + RECENT_SECONDS
                 if not shelf.candidates:
-                    self._page_items = min(MAX_PAGE_ITEMS, self._page_items * 2)
+                    self._page_items = min(MAX_PAGE_ITEMS, self._page_items * 4)
                     self.next_poll_at = now  # there may be more behind what we saw
                 return chosen
         return None

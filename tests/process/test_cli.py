@@ -137,7 +137,7 @@ def test_a_run_is_enqueued_drained_and_shown(shell: Shell) -> None:
 def test_a_drain_says_when_to_come_again(shell: Shell) -> None:
     shell.enqueue("add", "--json", "[1]", "--delay", "1h30m")
     assert "The next run is due" in words(shell.drain())
-    assert "(in 1 h 2" in words(shell.drain())
+    assert re.search(r"\(in 1 h (30|2\d)", words(shell.drain()))
     told = json.loads(shell.run("drain", shell.target, "--json", "--log-level", "error").stdout)
     assert told["next_due_at"].endswith("+00:00")
 
