@@ -309,10 +309,10 @@ class Kit:
 
 
 @contextmanager
-def kit(app: App, backend: Backend, clock: ManualClock | None = None) -> Iterator[Kit]:
-    """A kit around an app, which works on that backend's table and by that clock while inside."""
+def kit(app: App, backend: Backend, clock: ManualClock | None = None, *, shards: int | None = None) -> Iterator[Kit]:
+    """A kit around an app, which works on that backend's table and by that clock while inside; see ``redirected``."""
     turned = clock or ManualClock()
-    with redirected(app, table=backend.table, client=backend.client, clock=turned):
+    with redirected(app, table=backend.table, client=backend.client, clock=turned, shards=shards):
         yield Kit(app, backend, turned)
 
 

@@ -67,6 +67,20 @@ def impatient(ctx: WorkflowContext) -> str:
     return answer
 
 
+@app.workflow(keep_result=DAY)
+def brief(ctx: WorkflowContext, amount: int) -> list[str]:
+    paid = ctx.step(charge, amount, name="charge")
+    ctx.sleep(timedelta(hours=3))
+    return [paid, *ctx.map(charge, [1, 2], name="pack")]
+
+
+@app.workflow(keep_result=DAY)
+async def brief_async(ctx: AsyncWorkflowContext, amount: int) -> str:
+    paid = await ctx.step(charge_async, amount, name="charge")
+    await ctx.sleep(timedelta(hours=3))
+    return await ctx.step(str.upper, paid, name="notify")
+
+
 @app.workflow
 def echo(ctx: WorkflowContext, text: str) -> str:
     return text

@@ -26,7 +26,7 @@ def of(job: Any, *args: Any, one_at_a_time: bool = False) -> Any:
 
 @pytest.mark.parametrize(
     ("job", "args"),
-    [(shop.send_async, ("ada",)), (shop.order, (42,)), (shop.order_async, (42,)), (shop.undone, ())],
+    [(shop.send_async, ("ada",)), (shop.brief, (42,)), (shop.brief_async, (42,)), (shop.undone, ())],
     ids=["async job", "workflow with branches", "async workflow", "workflow that is undone"],
 )
 def test_every_kind_of_body_ends_the_same(job: Any, args: tuple[Any, ...]) -> None:
@@ -38,7 +38,7 @@ def test_every_kind_of_body_ends_the_same(job: Any, args: tuple[Any, ...]) -> No
 def test_a_crash_in_run_one_is_the_workers() -> None:
     """A body that a crash repeats is named, and nothing is taken for an enqueue that was not accepted."""
     losses = (DIED_BEFORE, DIED_AFTER)
-    report = crash_points(of(shop.order_async, 42, one_at_a_time=True), shop.app, losses=losses)
+    report = crash_points(of(shop.brief_async, 42, one_at_a_time=True), shop.app, losses=losses)
     report.assert_same_end()
     workers = [crash for crash in report if crash.write.at]
     assert {crash.outcome for crash in workers} == {"same end"}

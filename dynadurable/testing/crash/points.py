@@ -73,7 +73,7 @@ def _crash(scenario: Scenario, app: App, undisturbed: Ending, write: Write, loss
 def _stage(app: App, *, at: int | None = None, loss: str | None = None) -> Any:
     with backend("memory", schema=app.schema) as made:
         client = CrashingClient(made.client, at=at, loss=loss)
-        with kit(app, replace(made, client=client)) as tools, suppress(ProcessDied):
+        with kit(app, replace(made, client=client), shards=1) as tools, suppress(ProcessDied):
             client.doing = lambda: tools.doing
             yield tools, client
 

@@ -16,9 +16,11 @@ class Events:
     def __init__(self) -> None:
         self._handlers: dict[str, tuple[str, Callable[..., Any]]] = {}
 
-    def register_last(self, event_name: str, handler: Callable[..., Any], unique_id: str) -> None:
-        """As botocore's; of the names only the first part counts."""
+    def register(self, event_name: str, handler: Callable[..., Any], unique_id: str) -> None:
+        """As botocore's. Of the names only the first part counts, and only the two above ever happen."""
         self._handlers = {**self._handlers, unique_id: (event_name.partition(".")[0], handler)}
+
+    register_last = register
 
     def unregister(self, event_name: str, handler: Callable[..., Any], unique_id: str) -> None:  # noqa: ARG002
         """As botocore's."""
@@ -26,7 +28,7 @@ class Events:
 
     def asked(self, operation: str, params: dict[str, Any]) -> dict[str, Any] | None:
         """A request comes; gives the context for its answer, ``None`` where nobody listens."""
-        if not self._handlers:
+        if not any(event == BEFORE for event, _ in self._handlers.values()):
             return None
         context: dict[str, Any] = {}
         self._tell(BEFORE, params=params, model=SimpleNamespace(name=operation), context=context)
