@@ -10,6 +10,7 @@ import boto3
 from botocore.config import Config
 
 from ..forks import renew_after_fork
+from .replies import whole_replies_only
 
 CONNECT_TIMEOUT_SECONDS = 3
 READ_TIMEOUT_SECONDS = 8
@@ -37,7 +38,7 @@ class Clients:
     def __init__(self, settings: ClientSettings) -> None:
         self.settings = settings
         self._lock = threading.Lock()
-        self._client: Any = settings.client
+        self._client: Any = whole_replies_only(settings.client)
         renew_after_fork(self)
 
     def get(self) -> Any:
@@ -64,11 +65,13 @@ class Clients:
             return self._from(self.settings.session or boto3.Session())
 
     def _from(self, session: Any) -> Any:
-        return session.client(
-            "dynamodb",
-            region_name=self.settings.region,
-            endpoint_url=self.settings.endpoint_url,
-            config=client_config(self.settings.max_connections),
+        return whole_replies_only(
+            session.client(
+                "dynamodb",
+                region_name=self.settings.region,
+                endpoint_url=self.settings.endpoint_url,
+                config=client_config(self.settings.max_connections),
+            )
         )
 
 

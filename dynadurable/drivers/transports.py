@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from ..ledger.meter import Meter
 from ..storage.call import Call, Response
 from .boto3 import Boto3Driver, method_name
+from .replies import whole_replies_only
 
 MAX_THREADS = 16
 
@@ -34,7 +35,7 @@ class ClientTransport:
     def __init__(
         self, client: Any, *, meter: Meter | None = None, close: Callable[[], Awaitable[None]] | None = None
     ) -> None:
-        self._client = client
+        self._client = whole_replies_only(client)
         self._meter = meter or Meter()
         self._close = close
 

@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dynadurable.local import tied_to_this_process
 from tests.chaos.jobs import Site
 from tests.chaos.log import Log
 from tests.chaos.watcher import Problems
@@ -62,7 +63,7 @@ class Crew:
             output = Path(self.site.folder) / f"worker-{self._hired}"
             with output.open("wb") as stream:
                 process = subprocess.Popen(
-                    [sys.executable, "-m", "tests.chaos.worker", self.site.to_text(), mode],
+                    tied_to_this_process([sys.executable, "-m", "tests.chaos.worker", self.site.to_text(), mode]),
                     env=self.environment,
                     cwd=REPOSITORY,
                     stdin=subprocess.DEVNULL,
