@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree as ET
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -108,6 +109,12 @@ def ensure(environment: Environment, *, enough: tuple[Environment, ...] = ()) ->
     environment.stamp.write_text(environment.fingerprint())
 
 
+def ensure_all(*environments: Environment) -> None:
+    """The same for several, two at a time: an installation keeps one core busy."""
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(ensure, environments))
+
+
 def works(python: Path) -> bool:
     """Whether an environment's Python starts, is the one that runs this, and has pip."""
     if not python.exists():
@@ -166,7 +173,7 @@ def bench(arguments: list[str]) -> None:
 
 
 def check(_: list[str]) -> None:
-    """Lint and types; every tool has its say before any failure ends the command."""
+    """Lint and types, side by side; every tool has its say before any failure ends the command."""
     ensure(FULL)
     python = str(FULL.python)
     tools = {
@@ -175,11 +182,12 @@ def check(_: list[str]) -> None:
         "mypy": [python, "-m", "mypy"],
         "pyright": [python, "-m", "pyright"],
     }
-    failed = []
-    for name, command in tools.items():
+    with ThreadPoolExecutor(2) as pool:
+        ended = list(pool.map(captured, tools.values()))
+    for name, result in zip(tools, ended, strict=True):
         say(name)
-        if subprocess.run(command, cwd=HERE, env=environ(), check=False).returncode != 0:
-            failed.append(name)
+        print(result.stdout, end="", flush=True)
+    failed = [name for name, result in zip(tools, ended, strict=True) if result.returncode != 0]
     if failed:
         raise CommandFailedError(", ".join(failed))
 
@@ -187,18 +195,15 @@ def check(_: list[str]) -> None:
 def test(arguments: list[str]) -> None:
     """Lint and types, then both legs of the suite. With arguments only the suite."""
     failures: list[str] = []
+    ensure_all(FULL, AIO, STORE)
     if not arguments:
         try:
             check([])
         except CommandFailedError as error:
             failures.append(str(error))
-    ensure(FULL)
-    ensure(STORE)
     total = Tally()
     total += leg("the newest boto3", FULL, "not aio", arguments, failures)
-    if has_aio_tests():
-        ensure(AIO)
-        total += leg("aioboto3", AIO, "aio", arguments, failures)
+    total += leg("aioboto3", AIO, "aio", arguments, failures)
     for failure in failures:
         say(f"failed: {failure}")
     if not total.ran:
@@ -247,10 +252,6 @@ def leg(name: str, environment: Environment, marks: str, arguments: list[str], f
         return Tally.from_junit(report)
 
 
-def has_aio_tests() -> bool:
-    return any("mark.aio" in path.read_text(encoding="utf-8") for path in (HERE / "tests").rglob("test_*.py"))
-
-
 def pin(_: list[str]) -> None:
     """Install the newest of everything into throw-away environments and write down what came."""
     with tempfile.TemporaryDirectory() as scratch:
@@ -291,6 +292,12 @@ def run(*command: str | Path) -> None:
     code = subprocess.run(words, cwd=HERE, env=environ(), check=False).returncode
     if code != 0:
         raise CommandFailedError(f"exit code {code} from: {' '.join(words)}", code)
+
+
+def captured(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=HERE, env=environ(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
 
 
 def say(what: str) -> None:
