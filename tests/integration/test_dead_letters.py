@@ -12,19 +12,13 @@ import pytest
 from dynadurable import App, ConfigurationError, InputRefusedError, JobContext, Queue, Retry, RunUnknownError
 from dynadurable.model import codec
 from dynadurable.testing.clock import ManualClock
-from dynadurable.testing.memory import MemoryClient, MemoryStore
+from dynadurable.testing.memory import MemoryClient
 from dynadurable.worker.registrar import Registrar
 from tests.integration.test_asking import drain
 
 ItemsIn = Callable[[App], list[dict[str, Any]]]
 HOUR = timedelta(hours=1)
 ONCE = Retry.none()
-
-
-@pytest.fixture
-def memory() -> MemoryClient:
-    """These tests read many shards, and need neither a server nor its faults."""
-    return MemoryClient(MemoryStore(locked=True))
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,6 +14,7 @@ from dynadurable.errors import InputRefusedError
 from dynadurable.model import codec
 from dynadurable.storage.call import Call
 from dynadurable.testing.clock import ManualClock
+from dynadurable.testing.memory import MemoryClient
 from dynadurable.worker.endings import decode_failures
 
 ItemsIn = Callable[[App], list[dict[str, Any]]]
@@ -201,9 +203,10 @@ def test_an_unreadable_payload_uses_its_attempts_and_is_kept_byte_for_byte(
         done.append(number)
 
     raw = b'{"__v": 99, "data": "???"}'
-    _, (element,) = app.operations.transact_items(work, (1,), {})
-    element["Put"]["Item"]["dd_input"] = {"B": raw}
-    app.driver.send(_transaction([element]))
+    _, elements = app.operations.transact_items(work, (1,), {})
+    (holder,) = [element["Put"]["Item"] for element in elements if "dd_input" in element["Put"]["Item"]]
+    holder["dd_input"] = {"B": raw}
+    app.driver.send(_transaction(elements))
     for number in range(5):
         app.enqueue(work, number)
     drain(app)
@@ -276,9 +279,11 @@ def test_an_unknown_job_stays_pending_with_one_warning(
 
 
 def test_what_is_in_flight_at_the_head_does_not_hide_what_is_due_behind(
-    app: App, clock: ManualClock, moto_client: Any
+    memory: MemoryClient, clock: ManualClock, app_type: type[App]
 ) -> None:
     """PUB-49: 500 marks that others hold sort before the only one that is free."""
+    app = app_type("shop", client=memory, clock=clock)
+    app.create_table()
     done: list[int] = []
 
     @app.job
@@ -292,7 +297,7 @@ def test_what_is_in_flight_at_the_head_does_not_hide_what_is_due_behind(
             _, born = app.operations.born(work, (number,), {})
             raw = {**born.mark.serialize(), "dd_token": {"S": "other"}, "dd_lease": {"N": lease}}
             puts.append({"PutRequest": {"Item": {**raw, "pk": {"S": "queue#default#0"}}}})
-        moto_client.batch_write_item(RequestItems={app.schema.table: puts})
+        memory.batch_write_item(RequestItems={app.schema.table: puts})
     clock.advance(timedelta(seconds=1))
     app.enqueue(work, 1000)
     for _ in range(3):
@@ -300,21 +305,27 @@ def test_what_is_in_flight_at_the_head_does_not_hide_what_is_due_behind(
     assert done == [1000]
 
 
-def test_marks_of_a_busy_queue_are_spread_over_its_shards(app: App, items_in: ItemsIn) -> None:
+def test_marks_of_a_busy_queue_are_spread_over_its_shards(
+    memory: MemoryClient, clock: ManualClock, app_type: type[App]
+) -> None:
     """PUB-52."""
+    app = app_type("shop", client=memory, clock=clock)
+    app.create_table()
     done: list[int] = []
 
     @app.job
     def work(number: int) -> None:
         done.append(number)
 
-    for number in range(200):
+    for number in range(1000):
         app.enqueue(work, number)
-    shards = [item["pk"]["S"] for item in items_in(app)]
-    assert len(set(shards)) == 4
-    assert max(shards.count(shard) for shard in set(shards)) < 100
-    drain(app, concurrency=4)
-    assert sorted(done) == list(range(200))
+    partitions = [item["pk"]["S"] for item in memory.store.items("shop")]
+    shards = Counter(partition for partition in partitions if partition.startswith("queue#"))
+    assert len(shards) == 4
+    assert max(shards.values()) < 350
+    drain(app, concurrency=2)
+    drain(app, concurrency=2)
+    assert sorted(done) == list(range(1000))
 
 
 def test_marks_beyond_the_known_shards_are_found(make_app: Callable[..., App]) -> None:

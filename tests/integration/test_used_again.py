@@ -11,16 +11,11 @@ import pytest
 from dynadurable import App, Fail, KeyConflictError, Retry, RunUnknownError
 from dynadurable.storage.items import FORMAT_VERSION
 from dynadurable.testing.clock import ManualClock
-from dynadurable.testing.memory import MemoryClient, MemoryStore
+from dynadurable.testing.memory import MemoryClient
 from tests.integration.test_asking import drain
 
 HOUR = timedelta(hours=1)
 Again = Callable[[App, MemoryClient, Any], None]
-
-
-@pytest.fixture
-def memory() -> MemoryClient:
-    return MemoryClient(MemoryStore(locked=True))
 
 
 @pytest.fixture
