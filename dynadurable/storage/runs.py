@@ -170,7 +170,7 @@ def _forgetting(items: Items, mark: Mark) -> Call:
 
 async def _join(items: Items, stands: Run, run: Run, *, run_id: str) -> Started:
     """Answer with the run that has the key, after making sure that its mark is there."""
-    if stands.digest != run.digest:
+    if (stands.key, stands.digest) != (run.key, run.digest):  # the id holds the key's hash, not the key
         raise KeyConflictError(run_id, job=run.job, key=run.key or "")
     if stands.is_live:
         await vouch(items, stands)

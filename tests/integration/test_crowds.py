@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,7 +13,6 @@ import pytest
 from dynadurable import App, Queue
 from dynadurable.errors import KeyConflictError
 from dynadurable.storage import keys
-from dynadurable.testing.memory import MemoryStore
 from tests.patience import until
 from tests.servers import Store
 
@@ -67,3 +67,67 @@ def test_ten_workers_that_start_at_once_do_each_run_once(server_store: Store, ru
     crowd = Crowd(server_store)
     crowd.work(runs)
     assert crowd.did == dict.fromkeys(range(runs), 1)
+
+
+class SameHash:
+    """Stands where ``hashlib`` does: whatever is hashed, the hash is the same."""
+
+    @staticmethod
+    def sha256(_data: bytes) -> Any:
+        class Hash:
+            def digest(self) -> bytes:
+                return bytes(32)
+
+        return Hash()
+
+
+def test_two_keys_of_one_hash_are_not_taken_for_each_other(
+    make_app: Callable[..., App], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their runs would have one id: the second is refused by name, and begins once the first has ended."""
+    monkeypatch.setattr(keys, "hashlib", SameHash)
+    app, done = make_app(), []
+
+    @app.job
+    def note(number: int) -> None:
+        done.append(number)
+
+    first = app.enqueue(note.using(key="a"), number=1)
+    with pytest.raises(KeyConflictError, match="key 'b' of job 'note'"):
+        app.enqueue(note.using(key="b"), number=1)
+    app.worker(queues=["default"]).drain()
+    assert app.enqueue(note.using(key="b"), number=1).id == first.id
+    app.worker(queues=["default"]).drain()
+    assert done == [1, 1]
+
+
+def test_two_jobs_of_one_hash_are_two_runs(make_app: Callable[..., App], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "hashlib", SameHash)
+    app, done = make_app(), []
+
+    @app.job
+    def one() -> None:
+        done.append("one")
+
+    @app.job
+    def two() -> None:
+        done.append("two")
+
+    assert app.enqueue(one.using(key="k")) != app.enqueue(two.using(key="k"))
+    app.worker(queues=["default"]).drain()
+    assert sorted(done) == ["one", "two"]
+
+
+@pytest.mark.parametrize("keyed", [False, True], ids=["without keys", "with keys"])
+def test_runs_of_one_shard_and_one_instant_all_happen(make_app: Callable[..., App], keyed: bool) -> None:
+    """Nothing but their ids tells them apart: the clock stands still, and there is one shard."""
+    app, done = make_app(queues=[Queue(name="default", shards=1)]), Counter[int]()
+
+    @app.job
+    def note(number: int) -> None:
+        done[number] += 1
+
+    for number in range(60):
+        app.enqueue(note.using(key=f"k{number}") if keyed else note, number=number)
+    app.worker(queues=["default"]).drain()
+    assert done == dict.fromkeys(range(60), 1)
