@@ -28,6 +28,7 @@ COMMANDS = {
     "table": "table:table",
     "clean": "clean:clean",
     "doctor": "doctor:doctor",
+    "cost": "cost:cost",
     "local": "local:local",
     "check": "workflows:check",
     "replay": "workflows:replay",
