@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dynadurable import App, Fail, Retry, WorkflowContext
+from dynadurable import App, Fail, JobContext, Retry, WorkflowContext, fan_out, iterable_pages
 from dynadurable.errors import KeyRefusedError, NameRefusedError
 from dynadurable.storage.keys import (
     dead_partition,
@@ -35,18 +36,26 @@ RETRY = Retry(max_attempts=2, delay=timedelta(seconds=1), jitter=0.0)
 # --- indexes and streams, on stores that have them ------------------------------------------------
 
 
-@pytest.fixture(params=["moto", pytest.param("ministack", marks=[pytest.mark.server])])
-def shared(request: pytest.FixtureRequest, open_store: Callable[[str], Store]) -> Iterator[tuple[Any, str]]:
-    store = open_store(request.param)
-    table = f"shared-{uuid.uuid4().hex[:8]}"
-    foreign.create(store.client, table, with_indexes=True)
-    foreign.fill(store.client, table)
-    yield store.client, table
-    store.client.delete_table(TableName=table)
+SERVER = [pytest.mark.server]
+
+
+@pytest.fixture(
+    params=[("moto", 0), *(pytest.param(("ministack", number), marks=SERVER) for number in (1, 2, 3))],
+    ids=lambda param: f"{param[0]}-{param[1]}",
+)
+def shared(request: pytest.FixtureRequest, open_store: Callable[[str], Store]) -> Iterator[tuple[Any, TableSchema]]:
+    """A client, and a place in a table on its store."""
+    name, number = request.param
+    store, place = open_store(name), replace(foreign.PLACES[number], table=f"shared-{uuid.uuid4().hex[:8]}")
+    foreign.create(store.client, place, with_indexes=True)
+    foreign.fill(store.client, place)
+    yield store.client, place
+    store.client.delete_table(TableName=place.table)
 
 
 def live_in(app: App, clock: ManualClock) -> dict[str, Any]:
     """A bit of everything; gives what came of it."""
+    fanned: list[str] = []
 
     @app.job(retry=RETRY, keep_result=timedelta(days=1))
     def kept(name: str) -> str:
@@ -56,39 +65,74 @@ def live_in(app: App, clock: ManualClock) -> dict[str, Any]:
     def bad() -> None:
         raise Fail("no")
 
+    @app.job(retry=RETRY)
+    def spread(ctx: JobContext) -> None:
+        fan_out(
+            ctx,
+            iterable_pages(lambda after: range(after or 0, 30), cursor_of=lambda n: n + 1, page_items=10),
+            lambda number: fed(app, number),
+        )
+        fanned.append(ctx.run_id)
+
+    @app.schedule(every=timedelta(hours=1))
+    @app.job
+    def tick(ctx: JobContext) -> None:
+        fanned.append(f"slot of {ctx.slot}")
+
     @app.workflow(retry=RETRY)
-    def story(ctx: WorkflowContext) -> int:
-        return len(ctx.step(str.upper, "ä" * 400, name="upper"))
+    def child(_ctx: WorkflowContext, number: int) -> int:
+        return number * 2
+
+    @app.workflow(retry=RETRY)
+    def story(ctx: WorkflowContext) -> str:
+        told = ctx.step(str.upper, "ä" * 400, name="upper")
+        doubled = ctx.map(int, ["1", "2"], name="numbers")
+        ctx.sleep(timedelta(seconds=1))
+        ctx.commit({"Put": {"TableName": app.schema.table, "Item": fed(app, 99)}})
+        return f"{len(told)} {list(doubled)} {ctx.call(child, 21)} {ctx.wait_event('said')}"
 
     runs = [app.enqueue(kept.using(key=key), name=key) for key in ("a#b", "🪲", "k" * 2_048)]
     dead, told = app.enqueue(bad), app.enqueue(story)
+    app.enqueue(spread)
     app.queues.pause("mail")
+    told.send_event("said", "hello")
     app.worker(concurrency=2).drain()
     with app.lease("re#fresher", ttl=timedelta(seconds=15)) as lease:
         fence = lease.fence
     app.dead.replay(dead.id)
-    clock.advance(timedelta(seconds=2))
-    app.worker(concurrency=2).drain()
+    for _ in range(4):
+        clock.advance(timedelta(hours=1))
+        app.worker(concurrency=2).drain()
     examined = app.doctor.examine(repair=True)
     ended = {"results": [run.result() for run in runs], "dead": dead.status(), "story": told.status(), "fence": fence}
+    ended |= {"healthy": examined.healthy, "fanned": len(fanned)}
     clock.advance(timedelta(days=3))
-    return {**ended, "removed": app.cleaner(rate=10_000).run().removed, "healthy": examined.healthy}
+    return {**ended, "removed": app.cleaner(rate=10_000).run().removed}
 
 
-def test_not_one_foreign_item_changes_and_none_of_ours_appears_in_their_index(shared: tuple[Any, str]) -> None:
-    client, table = shared
+def fed(app: App, number: int) -> Raw:
+    """What a user's own job writes, under the table's own names."""
+    return {app.schema.partition_key: {"S": "feed"}, app.schema.sort_key: {"S": str(number)}}
+
+
+def test_not_one_foreign_item_changes_and_none_of_ours_appears_in_their_index(shared: tuple[Any, TableSchema]) -> None:
+    client, place = shared
     clock = ManualClock()
-    app = App(table, client=client, clock=clock, partition_key="PK", sort_key="SK", ttl=None, prefix=foreign.PREFIX)
+    app = App(place.table, client=client, clock=clock, **foreign.options_of(place))
     came = live_in(app, clock)
     assert came["results"] == ["a#b", "🪲", "k" * 2_048]
     assert (came["dead"], came["story"], came["fence"], came["healthy"]) == ("dead", "succeeded", 1, True)
-    assert came["removed"]["runs"] == 5
-    assert foreign.untouched(client, table)
-    indexed = client.scan(TableName=table, IndexName=foreign.GSI)["Items"]
+    assert came["fanned"] == 1 + 4
+    assert came["removed"]["runs"] >= 6
+    assert foreign.changed(client, place) == []
+    left = [item for item in foreign.all_items(client, place) if item[place.partition_key] == {"S": "feed"}]
+    assert len(left) == 31
+    indexed = client.scan(TableName=place.table, IndexName=foreign.GSI)["Items"]
     assert len(indexed) == 30
-    assert all(item["PK"]["S"].startswith("user#") for item in indexed)
+    assert all(item[place.partition_key]["S"].startswith("user#") for item in indexed)
     told = {finding.check: finding.level for finding in app.doctor.table().findings}
-    assert (told["keys"], told["indexes"], told["stream"], told["time to live"]) == ("ok", "ok", "note", "note")
+    levels = "note" if place.ttl is None else "warning"
+    assert (told["keys"], told["indexes"], told["stream"], told["time to live"]) == ("ok", "ok", "note", levels)
 
 
 # --- other apps in the same table -----------------------------------------------------------------
@@ -158,7 +202,7 @@ def _has_surrogate(text: str) -> bool:
     return any("\ud800" <= one <= "\udfff" for one in text)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.tuples(hostile, hostile), st.tuples(hostile, hostile), st.integers(0, 31))
 def test_two_names_never_give_the_same_place(one: tuple[str, str], other: tuple[str, str], shard: int) -> None:
     """A prefix and a name of one app against those of another; and each key tells whose it is."""
