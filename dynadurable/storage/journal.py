@@ -179,6 +179,7 @@ class Writer:
             self.run.pk,
             [*actions, self.items.run.fence.set(self.mark.fence), *changes],
             applied=lambda stands: stands.tail == pack(tail) and stands.page == page,
+            only_if=self.as_read(),  # a copy of an earlier write that comes late would take back what came after it
         )
         self.tail = tail
         return self.run
@@ -203,7 +204,7 @@ class Writer:
         self.run.tail, self.run.page, self.tail = pack(tail), page, tail
 
     def as_read(self) -> Condition:
-        """A clause: nothing was recorded since. For writes that must not be repeated."""
+        """A clause: nothing was recorded since."""
         model = self.items.run
         tail = model.tail.does_not_exist() if self.run.tail is None else model.tail == self.run.tail
         page = model.page.does_not_exist() if self.run.page is None else model.page == self.run.page

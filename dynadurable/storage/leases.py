@@ -67,10 +67,14 @@ async def renew(items: Items, name: str, *, token: str, lease_until_ms: int) -> 
     """
     model = items.lease
     pk, sk = lease_key(items.schema, name)
+    longer = model.lease_until_ms <= lease_until_ms  # a copy that comes late must not shorten the lease
+    held = (model.token == token) & longer
     try:
-        await requests.update(model, pk, sk, [model.lease_until_ms.set(lease_until_ms)], model.token == token)
+        await requests.update(model, pk, sk, [model.lease_until_ms.set(lease_until_ms)], held)
     except ConditionFailedError as error:
-        raise LeaseLostError(lost_message(name)) from error
+        stands = await marks.as_it_stands(model, pk, sk, error) or await read(items, name)
+        if stands is None or stands.token != token:
+            raise LeaseLostError(lost_message(name)) from error
 
 
 async def release(items: Items, name: str, *, token: str, fence: int) -> bool:

@@ -22,6 +22,7 @@ from .keys import SETTINGS_SORT_KEY, due_bound, parse_mark_sort_key, queue_parti
 from .prepared import prepared, put_new
 
 ModelType = TypeVar("ModelType", bound=Item)
+MAX_LOOKS = 10
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -142,17 +143,38 @@ async def renew(items: Items, mark: Mark, *, lease_until_ms: int) -> Mark:
     Raises:
         LeaseLostError: somebody else holds the mark, or it is gone.
     """
-    return await _held_on(mark, _renewal(items.mark, **_claim_of(mark), lease_until_ms=lease_until_ms))
+    try:
+        reply = await _renewal(items.mark, **_claim_of(mark), lease_until_ms=lease_until_ms)
+    except ConditionFailedError as error:
+        return await _still_held(items, mark, error)
+    return items.mark.from_raw_data(reply["Attributes"])
 
 
-async def checkpoint(items: Items, mark: Mark, *, cursor: bytes, lease_until_ms: int) -> Mark:
+async def checkpoint(
+    items: Items, mark: Mark, *, cursor: bytes, lease_until_ms: int, before: bytes | None = None
+) -> Mark:
     """Record how far the body got, and extend the lease with the same write.
+
+    ``before`` is the cursor that this one takes the place of, as far as is known: a copy of the request that comes late
+    must not take back what was recorded after it.
 
     Raises:
         LeaseLostError: as for ``renew``; nothing was recorded.
     """
-    request = _checkpoint(items.mark, **_claim_of(mark), cursor=cursor, lease_until_ms=lease_until_ms)
-    return await _held_on(mark, request)
+    for _ in range(MAX_LOOKS):
+        request = _checkpoint(
+            items.mark, **_claim_of(mark), before=before, cursor=cursor, lease_until_ms=lease_until_ms
+        )
+        try:
+            reply = await request
+        except ConditionFailedError as error:
+            stands = await _still_held(items, mark, error)
+            if error.ambiguous and stands.cursor == cursor:
+                return stands
+            before = stands.cursor
+        else:
+            return items.mark.from_raw_data(reply["Attributes"])
+    raise LeaseLostError(lost_message(mark))
 
 
 async def hand_back(items: Items, mark: Mark, *, refund: int = 1, not_before_ms: int | None = None) -> None:
@@ -273,13 +295,16 @@ def _is_sound(raw: Mapping[str, Any]) -> bool:
     return all(kind in raw[name] for name, kind in _POLLED_TYPES.items() if name in raw)
 
 
-async def _held_on(mark: Mark, request: Call) -> Mark:
-    """The mark after a write of its holder."""
-    try:
-        reply = await request
-    except ConditionFailedError as error:
+async def _still_held(items: Items, mark: Mark, error: ConditionFailedError) -> Mark:
+    """The mark as it stands, where the claim is still ours: then another write of ours has come first.
+
+    Raises:
+        LeaseLostError: it is not.
+    """
+    stands = await as_it_stands(items.mark, mark.pk, mark.sk, error) or await read(items, mark.pk, mark.sk)
+    if stands is None or stands.token != mark.token:
         raise LeaseLostError(lost_message(mark)) from error
-    return type(mark).from_raw_data(reply["Attributes"])
+    return stands
 
 
 def _claim_of(mark: Mark) -> dict[str, str]:
@@ -290,13 +315,17 @@ def _claim_of(mark: Mark) -> dict[str, str]:
 @prepared
 def _renewal(model: type[Mark], *, pk: str, sk: str, token: str, lease_until_ms: int) -> Call:
     actions = [model.lease_until_ms.set(lease_until_ms)]
-    return requests.update(model, pk, sk, actions, model.token == token, returning="ALL_NEW")
+    longer = model.lease_until_ms <= lease_until_ms  # a copy that comes late must not shorten the lease
+    return requests.update(model, pk, sk, actions, (model.token == token) & longer, returning="ALL_NEW")
 
 
 @prepared
-def _checkpoint(model: type[Mark], *, pk: str, sk: str, token: str, cursor: bytes, lease_until_ms: int) -> Call:
+def _checkpoint(
+    model: type[Mark], *, pk: str, sk: str, token: str, before: bytes | None, cursor: bytes, lease_until_ms: int
+) -> Call:
     actions = [model.cursor.set(cursor), model.lease_until_ms.set(lease_until_ms)]
-    return requests.update(model, pk, sk, actions, model.token == token, returning="ALL_NEW")
+    as_left = model.cursor.does_not_exist() if before is None else model.cursor == before
+    return requests.update(model, pk, sk, actions, (model.token == token) & as_left, returning="ALL_NEW")
 
 
 @prepared

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
+from pynamodb.expressions.update import Action
+
 from ..clock import Clock, UniqueIds
 from ..errors import ConditionFailedError, LeaseBusyError, LeaseLostError
 from . import ends, formats, journal, lookup, marks, requests, runs, settle
@@ -190,7 +192,10 @@ class _Moving:
             await runs.convert(items, mark, moved, [pointer], release=release, token=moved.generation)
             return
         sort_key = mark_sort_key(due_ms, self.run_id, place=place_of(run.generation, int(run.rev) + 1))
-        await runs.move(items, mark, run_partition(items.schema, self.run_id), [], due_sort_key=sort_key)
+        changes: list[Action] = [items.run.attempts.set(int(mark.attempt))]  # what a worker that died has left there
+        if mark.cursor is not None:
+            changes.append(items.run.cursor.set(mark.cursor))
+        await runs.move(items, mark, run_partition(items.schema, self.run_id), changes, due_sort_key=sort_key)
 
 
 # --- without one ----------------------------------------------------------------------------------

@@ -113,7 +113,9 @@ class ContextBase:
         engine, sent = self._engine, self._engine.clock.monotonic()
         until = engine.lease_until_ms()
         try:
-            mark = await marks.checkpoint(engine.items, self._held.mark, cursor=data, lease_until_ms=until)
+            mark = await marks.checkpoint(
+                engine.items, self._held.mark, cursor=data, lease_until_ms=until, before=self._held.cursor
+            )
         except LeaseLostError:
             self._held.tell(LOST)
             raise

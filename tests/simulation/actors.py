@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 from dynadurable import Fail, Interrupted, Retry, Snooze
 from dynadurable.errors import DynadurableError, KeyConflictError, LeaseLostError
@@ -13,19 +14,27 @@ from dynadurable.model.job import Job
 from dynadurable.model.queue import Queue
 from dynadurable.model.registry import Registry
 from dynadurable.operations import Operations
-from dynadurable.storage import dead, marks, operate
+from dynadurable.storage import dead, operate, queues
 from dynadurable.storage.call import Call, Pause
-from dynadurable.storage.marks import Candidate
-from dynadurable.worker.attempt import Attempts
+from dynadurable.storage.keys import keyed_run_id
+from dynadurable.storage.schedules import SCHEDULE_JOB
+from dynadurable.worker.attempt import Attempts, WorkflowBody
 from dynadurable.worker.context import ContextBase
 from dynadurable.worker.engine import Engine
 from dynadurable.worker.held import LOST, Held
+from dynadurable.worker.poller import Poller
 from tests.simulation.checks import MAX_ATTEMPTS, Checker
-from tests.simulation.world import ActorClock, SeededIds, Steps, World
+from tests.simulation.search import AtOnce, Search
+from tests.simulation.world import CALM, ActorClock, SeededIds, Steps, World
 
 LEASE_SECONDS = 10.0
 SHARDS = 2
 KEYS = ("a", "b")
+IDLE_MS = (200, 1_000, 3_000, 10_000)
+KEEPER_MS = 1_500
+STOPPING = 0.005
+"""How often a worker is told to stop, each time that its keeper looks."""
+DEEDS = ("cancel", "cancel", "cancel", "run now", "delay", "replay", "replay", "replay", "pause", "purge")
 RETRY = Retry(max_attempts=MAX_ATTEMPTS, delay=timedelta(seconds=3), backoff=1.0, jitter=0.0)
 
 
@@ -56,7 +65,7 @@ class Bodies:
             await ctx.checkpoint(step)
             checker.checkpoint_recorded(ctx.run_id, ctx.life, ctx.fence, step)
             ctx.raise_if_stopping()
-        await Pause(world.dice.choice((0.0, 0.0, 1.0, 4.0)), ctx.clock)
+        await Pause(world.one_of((0.0, 0.0, 1.0, 4.0)), ctx.clock)
         outcome = world.dice.random() if world.weather.kill or world.dice.random() < 0.5 else 1.0
         if outcome < 0.25:
             raise ValueError("failed")
@@ -89,6 +98,13 @@ class Cast:
     checks: type[Checker] = Checker
     keep_result = timedelta(days=1)
     keep_failed: timedelta | None = None
+    may_be_calm = False
+    """Whether some of its worlds have no faults at all: what then is promised is more."""
+
+    @staticmethod
+    def surroundings() -> contextlib.AbstractContextManager[Any]:
+        """What is set while such a cast plays."""
+        return contextlib.nullcontext()
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -116,9 +132,25 @@ class Cast:
             keep_failed=self.keep_failed,
         )
 
-    def others(self) -> list[list[Steps]]:
-        """Further processes that act in this world."""
-        return []
+    def processes(self) -> list[list[Steps]]:
+        """Everybody who acts in this world, each with its threads."""
+        dice = self.world.dice
+        processes = [self.worker(f"worker-{n}", dice.randint(15, 40)) for n in range(3)]
+        processes += [[self.enqueuer(f"caller-{n}")] for n in range(dice.randint(3, 9))]
+        processes += [[self.operator(f"operator-{n}")] for n in range(dice.choice((0, 1, 3, 6)))]
+        return processes
+
+    def last_words(self) -> list[Steps]:
+        """What is done when faults have stopped, so that everything can end: whoever has to try again does."""
+        return [self.resumer("the resumer")]
+
+    def afterwards(self) -> list[Steps]:
+        """What is done when everything has ended: what was used is free to be used again."""
+        return [self.again(key) for key in KEYS]
+
+    def is_over(self) -> bool:
+        """Whether nothing is left to be done."""
+        return not self.checker.marks
 
     def operations(self, clock: ActorClock) -> Operations:
         made = Operations(self.world.items, clock, self.registry, [Queue(name="default", shards=SHARDS)], build=None)
@@ -131,20 +163,21 @@ class Cast:
         """One request for work, in one of the ways there are."""
         world, dice = self.world, self.world.dice
         operations = self.operations(world.clock())
-        yield from world.wait(dice.choice((0, 0, 5_000, 15_000, 700_000)))
-        job: Any = dice.choice((self.plain, self.plain, self.kept))
+        yield from world.wait(dice.choice((0, 0, 5_000, 15_000, 60_000)))
+        job: Any = self.some_job()
         if dice.random() < 0.6:
             job = job.using(key=dice.choice(KEYS), delay=timedelta(seconds=dice.choice((0, 0, 4))))
+        number = self.argument_of(job)
         try:
             if dice.random() < 0.25:
-                run_id, elements = operations.transact_items(job, (1,), {})
+                run_id, elements = operations.transact_items(job, (number,), {})
                 call = Call(
                     operation="TransactWriteItems",
                     params={"TransactItems": elements, "ClientRequestToken": operations.ids.make(0)},
                 )
                 yield from world.send(name, call)
             else:
-                run_id = yield from world.drive(name, operations.enqueue(job, (1,), {}))
+                run_id = yield from world.drive(name, operations.enqueue(job, (number,), {}))
         except KeyConflictError:
             raise
         except DynadurableError as error:
@@ -153,16 +186,37 @@ class Cast:
         world.note(name, f"accepted {run_id}")
         self.checker.told_accepted(run_id)
 
+    def some_job(self) -> Job[Any, Any]:
+        """What is enqueued next."""
+        return self.world.one_of((self.plain, self.plain, self.kept))
+
+    def argument_of(self, job: Job[Any, Any]) -> int:
+        """Its argument: the same for all runs of a key, as these would not be the same otherwise."""
+        return 1
+
+    def again(self, key: str) -> Steps:
+        """Use a key whose runs have all ended: that makes a new run."""
+        world = self.world
+        operations = self.operations(world.clock())
+        job = self.kept.using(key=key)
+        before = world.peek((f"run#{keyed_run_id(job.name, key)}", "run"))
+        run_id = yield from world.drive("caller again", operations.enqueue(job, (self.argument_of(job),), {}))
+        run = world.peek((f"run#{run_id}", "run"))
+        if run is None or (before is not None and run["dd_gen"] == before["dd_gen"]):
+            self.checker.fail(f"the key {key!r} did not come free: {before}")
+        self.checker.told_accepted(run_id)
+
     # --- workers ----------------------------------------------------------------------------------
 
-    def worker(self, name: str, rounds: int) -> list[Steps]:
-        """A worker process: its loop and its renewal, which live and die together."""
+    def worker(self, name: str, rounds: int, *, patient: bool = True) -> list[Steps]:
+        """A worker process: its loop and its renewal, which live and die together. Not ``patient``: idle, it ends."""
         world = self.world
         clock = world.clock()
         ids = SeededIds(world.dice)
+        driver = AtOnce(world, name)
         engine = Engine(
             items=world.items,
-            driver=None,  # type: ignore[arg-type]  # plans are stepped by the world
+            driver=driver,  # type: ignore[arg-type]  # for polls; other plans are stepped by the world
             clock=clock,
             ids=ids,
             registry=self.registry,
@@ -170,72 +224,87 @@ class Cast:
             loops=None,  # type: ignore[arg-type]
             lease_seconds=LEASE_SECONDS,
             dice=world.dice.random,
+            shards_of=lambda _queue: SHARDS,
         )
         keeper = SimulatedKeeper()
         engine.keeper = keeper  # type: ignore[assignment]
-        return [self._working(name, engine, ids, rounds), self._renewing(name, engine, keeper)]
+        poller = Poller(engine, [Queue(name="default", shards=SHARDS)], dice=world.dice)
+        poller._extra_at = float("inf")  # nothing lies in further shards
+        attempts = Attempts(engine, Context, self.workflow_body())
+        search = Search(self.checker, name, engine, poller)
+        working = self._working(name, attempts, keeper, search, rounds, patient=patient)
+        return [working, self._renewing(name, engine, keeper), *self.helpers(name, engine)]
 
-    def _working(self, name: str, engine: Engine, ids: SeededIds, rounds: int) -> Steps:
-        world, attempts = self.world, Attempts(engine, Context)
+    def helpers(self, name: str, engine: Engine) -> list[Steps]:
+        """Further threads of a worker."""
+        return []
+
+    def workflow_body(self) -> WorkflowBody | None:
+        """What runs workflows, in a cast that has them."""
+        return None
+
+    def _working(
+        self, name: str, attempts: Attempts, keeper: SimulatedKeeper, search: Search, rounds: int, *, patient: bool
+    ) -> Steps:
+        world, engine = self.world, attempts.engine
+        ids = cast("SeededIds", engine.ids)
         for _ in range(rounds):
-            yield
-            candidate = yield from self._look(name, engine)
+            yield None
+            if engine.stopping.is_set():
+                return
+            candidate = yield from search.step(always_poll=not patient)
             if candidate is None:
+                if not patient:
+                    return
+                yield from world.wait(world.one_of(IDLE_MS))
                 continue
             try:
                 event = yield from world.drive(name, attempts.of(candidate))
             except DynadurableError as error:
                 event = f"gave up: {error}"
             world.note(name, f"{candidate.run_id[-6:]}: {event}")
-            if event is None:
-                self.checker.claim_given_up(name, ids.last)
-
-    def _look(self, name: str, engine: Engine) -> Any:
-        """What a poll sees. Now and then a real one; mostly what it would give, at once or a little stale."""
-        world, clock = self.world, engine.clock
-        if world.dice.random() < 0.1:
-            shard = world.dice.randrange(SHARDS)
-            plan = marks.poll(world.items, queue="default", shard=shard, limit=20, until_ms=clock.now_ms())
-            seen = (yield from world.drive(name, plan)).candidates
-        else:
-            now_ms = clock.now_ms()
-            raw = [(key[0], mark) for key, mark in self.checker.marks.items() if int(key[1][:15]) <= now_ms]
-            found = [marks.to_candidate(world.items, pk, mark) for pk, mark in raw]
-            seen = [candidate for candidate in found if candidate is not None]
-            for _ in range(world.dice.choice((0, 0, 1, 6))):
-                yield
-        free = [candidate for candidate in seen if _is_free(candidate, clock.earliest_ms())]
-        return world.dice.choice(free) if free else None
+            if candidate.job != SCHEDULE_JOB:
+                told = {held.reason for held in keeper.kept if held.mark.token == ids.last}
+                self.checker.attempt_ended(name, ids.last, event, told_lost=LOST in told)
 
     def _renewing(self, name: str, engine: Engine, keeper: SimulatedKeeper) -> Steps:
         world = self.world
         while True:
-            yield
-            keeper.kept = [held for held in keeper.kept if not held.closed]
-            for held in list(keeper.kept):
-                sent = engine.clock.monotonic()
-                if sent >= held.deadline - 1:
-                    held.tell(LOST)
-                if held.reason == LOST or sent < held.renew_at:
-                    continue
-                try:
-                    plan = marks.renew(world.items, held.mark, lease_until_ms=engine.lease_until_ms())
-                    mark = yield from world.drive(f"{name}'s keeper", plan)
-                except LeaseLostError:
-                    held.tell(LOST)
-                except DynadurableError:
-                    continue
-                else:
-                    held.extended(sent=sent, cancelled=bool(mark.cancelled))
+            yield world.now_ms + KEEPER_MS
+            if world.weather is not CALM and world.dice.random() < STOPPING:
+                engine.stop_claiming()
+            for held in [held for held in keeper.kept if not held.closed]:
+                yield from self._renewed(name, engine, held)
+
+    def _renewed(self, name: str, engine: Engine, held: Held) -> Steps:
+        sent = engine.clock.monotonic()
+        if sent >= held.deadline - 1:
+            held.tell(LOST)
+        if held.reason == LOST or sent < held.renew_at:
+            return
+        try:
+            plan = held.renewal(self.world.items, lease_until_ms=engine.lease_until_ms())
+            cancelled = yield from self.world.drive(f"{name}'s keeper", plan)
+        except LeaseLostError:
+            held.tell(LOST)
+        except DynadurableError:
+            return
+        else:
+            held.extended(sent=sent, cancelled=cancelled)
 
     # --- operators --------------------------------------------------------------------------------
 
     def operator(self, name: str) -> Steps:
-        """Cancels, moves or brings back some run that was accepted."""
+        """Does something to some run, or to the queue."""
         world, dice = self.world, self.world.dice
-        clock = world.clock()
-        ids = SeededIds(dice)
         yield from world.wait(dice.choice((500, 2_000, 8_000, 30_000)))
+        deed = dice.choice(DEEDS)
+        if deed == "pause":
+            yield from self._pause(name)
+            return
+        if deed == "purge":
+            yield from self._purge(name)
+            return
         known = sorted(self.checker.accepted)
         at_work = [run_id for run_id in self.checker.held_runs() if run_id in self.checker.accepted]
         if at_work and dice.random() < 0.6:
@@ -243,23 +312,49 @@ class Cast:
         if not known:
             return
         run_id = dice.choice(known)
-        deed = dice.choice(("cancel", "cancel", "reschedule", "replay", "replay"))
         world.note(name, f"{deed} {run_id}")
         try:
-            if deed == "cancel":
-                done = yield from world.drive(name, operate.cancel(world.items, run_id, clock=clock, ids=ids))
-                if done.outcome == operate.ASKED:
-                    self.checker.told_cancelling(run_id)
-            elif deed == "reschedule":
-                due_ms = dice.choice((None, clock.now_ms() + 5_000))
-                plan = operate.reschedule(world.items, run_id, due_ms=due_ms, clock=clock, ids=ids)
-                yield from world.drive(name, plan)
-            else:
-                revival = dead.Revival(generation=ids.make(clock.now_ms()), due_ms=clock.now_ms())
-                yield from world.drive(name, dead.replay(world.items, run_id, None, revival))
+            yield from self._do(name, deed, run_id)
         except DynadurableError as error:
             world.note(name, f"could not: {error}")
 
+    def _do(self, name: str, deed: str, run_id: str) -> Steps:
+        world = self.world
+        clock, ids = world.clock(), SeededIds(world.dice)
+        match deed:
+            case "cancel":
+                done = yield from world.drive(name, operate.cancel(world.items, run_id, clock=clock, ids=ids))
+                if done.outcome == operate.ASKED:
+                    self.checker.told_cancelling(run_id)
+            case "run now" | "delay":
+                due_ms = None if deed == "run now" else clock.now_ms() + 5_000
+                plan = operate.reschedule(world.items, run_id, due_ms=due_ms, clock=clock, ids=ids)
+                yield from world.drive(name, plan)
+            case "replay":
+                revival = dead.Revival(generation=ids.make(clock.now_ms()), due_ms=clock.now_ms())
+                yield from world.drive(name, dead.replay(world.items, run_id, None, revival))
 
-def _is_free(seen: Candidate, now_ms: int) -> bool:
-    return seen.readable and (seen.lease_until_ms is None or seen.lease_until_ms < now_ms)
+    def _pause(self, name: str) -> Steps:
+        """No worker begins anything for a while."""
+        world, clock = self.world, self.world.clock()
+        with contextlib.suppress(DynadurableError):
+            yield from world.drive(name, queues.pause(world.items, "default", now_ms=clock.now_ms(), reason=None))
+            world.note(name, "paused the queue")
+            yield from world.wait(world.one_of((2_000, 20_000)))
+            yield from world.drive(name, queues.resume(world.items, "default"))
+            world.note(name, "resumed the queue")
+
+    def resumer(self, name: str) -> Steps:
+        """Whoever paused the queue may have died since."""
+        yield from self.world.drive(name, queues.resume(self.world.items, "default"))
+
+    def _purge(self, name: str) -> Steps:
+        """Forgets a dead run."""
+        world = self.world
+        letters = [item for item in world.all_items() if item["pk"]["S"].startswith("dead#")]
+        if not letters:
+            return
+        letter = world.items.dead_letter.from_raw_data(dict(world.one_of(letters)))
+        world.note(name, f"purge {letter.sk}")
+        with contextlib.suppress(DynadurableError):
+            yield from world.drive(name, dead.purge(world.items, letter))

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from dynadurable.storage.keys import parse_mark_sort_key
+from dynadurable.storage.keys import SETTINGS_SORT_KEY, parse_mark_sort_key
+from dynadurable.storage.schedules import SCHEDULE_JOB
 from tests import laws
 from tests.simulation.world import START_MS, CheckFailedError, World
 
 MAX_ATTEMPTS = 4
+MAX_ERROR_MS = 1_000
+"""What clocks say of themselves at most."""
+SOON_MS = 4_000
+"""A holder counts its lease as over that much before it is, at most, by its clock's error and its keeper's pace."""
 Raw = dict[str, Any] | None
 
 
@@ -34,6 +39,10 @@ class Checker:
         """Which processes ever held a mark, by its sort key."""
         self.cancelling: set[tuple[str, str | None]] = set()
         """Runs whose cancellation an operator was told is on its way, with the life they had."""
+        self.echoed: set[str] = set()
+        """Runs whose self-contained mark an enqueuer has put once more after it was gone."""
+        self.purged: set[str] = set()
+        """Runs that an operator may have purged."""
         self._gone: set[tuple[str, str]] = set()
         world.watchers.append(self.on_write)
 
@@ -45,7 +54,7 @@ class Checker:
     # --- after every write ------------------------------------------------------------------------
 
     def on_write(self, actor: str, key: tuple[str, str], old: Raw, new: Raw) -> None:
-        if key[0].startswith("queue#"):
+        if key[0].startswith("queue#") and key[1] != SETTINGS_SORT_KEY:
             self._on_mark(actor, key, old, new)
         elif key[0].startswith("run#") and key[1] == "run":
             self._on_run(actor, key, old, new)
@@ -57,7 +66,10 @@ class Checker:
             self.marks[key] = new
         if old is None and new is not None:
             own_retry = actor.startswith("caller")  # its reply was lost: nothing can tell that the run has ended since
-            if key in self._gone and "dd_gen" not in new and not own_retry:
+            again = key in self._gone and "dd_gen" not in new and new["dd_job"]["S"] != SCHEDULE_JOB
+            if again:
+                self.echoed.add(key[1].rpartition("#")[2])
+            if again and not own_retry:
                 self.fail(f"{actor} brought a finished self-contained mark back: {key[1]}")
         if old is not None and new is None:
             self._gone.add(key)
@@ -73,7 +85,10 @@ class Checker:
         self.owners[new["dd_token"]["S"]] = _process(actor)
         self.claimers.setdefault(key[1], set()).add(_process(actor))
         early_ms = laws.milliseconds_too_early(old, now_ms=START_MS + self.world.now_ms)
-        if early_ms:
+        ahead_ms = int(key[1][:15]) - START_MS - self.world.now_ms
+        if actor.startswith("worker") and ahead_ms > MAX_ERROR_MS + self.world.lie_ms:
+            self.fail(f"{actor} began {key[1]} {ahead_ms} ms before it was due")
+        if early_ms and not self.world.lie_ms:  # when to try is decided by time: of clocks that lie nothing is promised
             self.fail(f"{actor} took {key[1]} {early_ms} ms before its lease ended")
 
     def _check_owner(self, actor: str, key: tuple[str, str], old: dict[str, Any], new: Raw) -> None:
@@ -85,7 +100,15 @@ class Checker:
         claimed = new is not None and "dd_token" in changed and "dd_token" in new
         if claimed or (new is not None and changed <= {"dd_cancel", "dd_vouched"}):
             return  # a claim of its own, or a wish noted for the holder
+        if new is None and self._is_forgotten(key, old):
+            return
         self.fail(f"{actor} changed {changed or 'nothing'} of {key[1]}, which {self.owners.get(token)} holds")
+
+    def _is_forgotten(self, key: tuple[str, str], old: dict[str, Any]) -> bool:
+        """Whether the mark is one of a start that came too late: its run is of another life."""
+        parsed = parse_mark_sort_key(key[1])
+        run = None if parsed is None else self.world.peek((f"run#{parsed.run_id}", "run"))
+        return "dd_gen" in old and run is not None and run["dd_gen"] != old["dd_gen"]
 
     def _check_run_owner(self, actor: str, old: dict[str, Any], new: dict[str, Any]) -> None:
         """Only who claimed the mark which a live run names changes it, until the next one raises the fence."""
@@ -102,6 +125,9 @@ class Checker:
             self.fail(f"{actor} changed {changed} of a run whose mark {self.owners.get(token)} holds")
 
     def _on_run(self, actor: str, key: tuple[str, str], old: Raw, new: Raw) -> None:
+        if old is not None and new is None and actor.startswith("operator") and old["dd_state"]["S"] == "dead":
+            self.purged.add(key[0][4:])
+            return
         if old is not None and new is not None:
             self._check_run_owner(actor, old, new)
         for why in laws.wrong_with_run(old, new):
@@ -126,11 +152,18 @@ class Checker:
         run = self.world.peek((f"run#{run_id}", "run"))
         return None if run is None or run["dd_state"]["S"] != "live" else run["dd_gen"]["S"]
 
-    def claim_given_up(self, process: str, token: str) -> None:
-        """A worker took a claim for somebody else's: then it must not be its own."""
+    def attempt_ended(self, process: str, token: str, event: str | None, *, told_lost: bool) -> None:
+        """A worker that took a claim for somebody else's, or for lost, must not have it, unless its clock says so."""
+        if event not in (None, "lost") or told_lost:
+            return
+        soon_ms = START_MS + self.world.now_ms + SOON_MS
         for key, mark in self.marks.items():
-            if mark.get("dd_token", {}).get("S") == token:
+            if mark.get("dd_token", {}).get("S") != token:
+                continue
+            if event is None:
                 self.fail(f"{process} took its own claim of {key[1]} for somebody else's")
+            if "dd_gen" not in mark and "dd_cancel" not in mark and laws.number(mark, "dd_lease") > soon_ms:
+                self.fail(f"{process} took {key[1]} for lost, and holds it")
 
     def told_accepted(self, run_id: str) -> None:
         """An enqueuer got its answer; from now on that run must reach an end."""
@@ -150,7 +183,7 @@ class Checker:
 
     def _is_second_life(self, run_id: str) -> bool:
         """Whether an enqueuer's retry has put the self-contained mark of a finished run again."""
-        return any(parse_mark_sort_key(key[1]).run_id == run_id for key in self._gone if key in self.marks)  # type: ignore[union-attr]
+        return run_id in self.echoed
 
     def checkpoint_recorded(self, run_id: str, life: str, fence: int, cursor: int) -> None:
         name = f"{run_id} {life}"
@@ -186,8 +219,8 @@ class Checker:
         self._letters(items, runs)
 
     def may_be_gone(self, run_id: str, life: str) -> bool:
-        """Whether nothing need be left of that run. Here nobody deletes runs."""
-        return False
+        """Whether nothing need be left of that run."""
+        return run_id in self.purged
 
     def _letters(self, items: list[dict[str, Any]], runs: dict[str, dict[str, Any]]) -> None:
         letters = laws.letters_in(items)

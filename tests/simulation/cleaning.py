@@ -6,7 +6,7 @@ The cleaners hold no lease here, so that several are at work at once, also when 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import timedelta
 from typing import Any
 from unittest import mock
@@ -99,15 +99,19 @@ class CleaningCast(Cast):
     keep_result = timedelta(seconds=KEPT_SECONDS)
     keep_failed = timedelta(seconds=40)
 
-    def others(self) -> list[list[Steps]]:
-        return [[self.cleaner(f"sweeper-{number}")] for number in range(2)]
+    @staticmethod
+    def surroundings() -> AbstractContextManager[Any]:
+        return shortened()
+
+    def processes(self) -> list[list[Steps]]:
+        return [*super().processes(), *([self.cleaner(f"sweeper-{number}")] for number in range(2))]
 
     def cleaner(self, name: str) -> Steps:
         """Makes passes over the table, one after the other."""
         world = self.world
         operations = self.operations(world.clock())
         for _ in range(PASSES):
-            yield from world.wait(world.dice.choice((1_000, 10_000, 60_000)))
+            yield from world.wait(world.one_of((1_000, 10_000, 60_000)))
             plans = CleanPlans(operations, CleanSettings(rate=20.0))
             try:
                 report = yield from world.drive(name, plans.run(None, None, None))

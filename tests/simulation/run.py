@@ -15,121 +15,97 @@ from collections.abc import Callable, Iterable
 from unittest import mock
 
 from dynadurable.clock import SystemClock
-from dynadurable.errors import DynadurableError
 from dynadurable.storage import runs
 from tests.simulation.actors import Cast
-from tests.simulation.world import CALM, CheckFailedError, Steps, Weather, World
+from tests.simulation.casts import cast_of
+from tests.simulation.processes import Process, Scheduler
+from tests.simulation.world import CALM, CheckFailedError, Weather, World
 
-STEP_MS = (0, 0, 0, 100, 500, 1000)
-JUMPS_MS = (4_000, 12_000, 25_000)
-MAX_STEPS = 60_000
 CLEAN_UP_ROUNDS = 60
 GRACE_MS = 40_000  # shorter than in earnest, so that seeds see what happens past it
+LIE_MS = 15_000
 
 
-def play(seed: int, cast_type: type[Cast] = Cast) -> World:
-    """One seed from the beginning to the end, played by that cast.
+def play(seed: int, cast_type: type[Cast] | None = None) -> World:
+    """One seed from the beginning to the end, played by that cast, or by the one whose turn it is.
 
     Raises:
         CheckFailedError: a promise was broken; the world's history is in its ``history``.
     """
     world = World(seed=seed)
-    dice = world.dice
-    world.weather = Weather(
-        lost_request=dice.choice((0.0, 0.02, 0.08)),
-        lost_reply=dice.choice((0.0, 0.02, 0.08)),
-        twice=dice.choice((0.0, 0.0, 0.03)),
-        throttled=dice.choice((0.0, 0.02)),
-        kill=dice.choice((0.0, 0.002, 0.01)),
-    )
-    cast = cast_type(world)
+    kind = cast_type or cast_of(seed)
+    _decide(world, kind)
     try:
-        with mock.patch.object(runs, "GRACE_MS", GRACE_MS):
-            _act(world, cast)
-        _clean_up(world, cast)
-        cast.checker.at_the_end()
+        with mock.patch.object(runs, "GRACE_MS", GRACE_MS), kind.surroundings():
+            cast = kind(world)
+            Scheduler(world, [Process(threads) for threads in cast.processes()]).run()
+            world.check()
+            _clean_up(world, cast)
+            if world.dice.random() < 0.2:
+                _use_again(world, cast)
     except CheckFailedError as error:
-        error.history = world.history  # type: ignore[attr-defined]
+        error.history = world.history
         raise
     return world
 
 
-def _act(world: World, cast: Cast) -> None:
-    """Everybody at once, request by request, with everything that may go wrong."""
+def _decide(world: World, kind: type[Cast]) -> None:
+    """What kind of world it is."""
     dice = world.dice
-    processes: list[list[Steps]] = [cast.worker(f"worker-{n}", dice.randint(15, 40)) for n in range(3)]
-    processes += [[cast.enqueuer(f"caller-{n}")] for n in range(dice.randint(3, 9))]
-    processes += [[cast.operator(f"operator-{n}")] for n in range(dice.choice((0, 1, 3, 6)))]
-    processes += cast.others()
-    asleep: dict[int, int] = {}
-    for _ in range(MAX_STEPS):
-        if not any(not _is_keeper_only(process) for process in processes):
-            break
-        world.now_ms += dice.choice(STEP_MS)
-        if dice.random() < 0.01:
-            world.now_ms += dice.choice(JUMPS_MS)
-        process = dice.choice(processes)
-        if asleep.get(id(process), 0) > world.now_ms:
-            continue
-        if dice.random() < world.weather.kill:
-            processes.remove(process)
-            _close(process)
-            world.note("a process", "was killed")
-            continue
-        if dice.random() < 0.006:
-            asleep[id(process)] = world.now_ms + dice.choice((3_000, 15_000, 45_000, 90_000))
-        if not _step(process):
-            processes.remove(process)
-            _close(process)
-    for process in processes:
-        _close(process)
+    if kind.may_be_calm and dice.random() < 0.1:
+        return
+    world.weather = Weather(
+        lost_request=dice.choice((0.0, 0.02, 0.08)),
+        lost_reply=dice.choice((0.0, 0.02, 0.08)),
+        twice=dice.choice((0.0, 0.0, 0.03)),
+        late=dice.choice((0.0, 0.0, 0.03)),
+        slow=dice.choice((0.0, 0.0, 0.05)),
+        throttled=dice.choice((0.0, 0.02)),
+        conflict=dice.choice((0.0, 0.05)),
+        kill=dice.choice((0.0, 0.003, 0.012)),
+        frozen=dice.choice((0.0, 0.006, 0.02)),
+        jump=0.01,
+        hurry=1,
+        clock=dice.choice((0.0, 0.0, 0.01)),
+    )
+    world.lie_ms = LIE_MS if dice.random() < 0.1 else 0
+    world.starts_with_nothing = dice.random() < 0.1
 
 
 def _clean_up(world: World, cast: Cast) -> None:
     """Faults stop. Fresh workers work until nothing is due; nothing may be left."""
-    world.weather = CALM
+    world.weather, world.lie_ms = CALM, 0
     world.note("-", "faults stop")
+    world.deliver(all_of_it=True)
+    for steps in cast.last_words():
+        world.to_the_end(steps)
     for round_number in range(CLEAN_UP_ROUNDS):
         world.now_ms += 30_000
-        worker = cast.worker(f"cleaner-{round_number}", 12)
-        while _step([worker[0]]):
-            world.now_ms += 10
-        _close(worker)
-        if not cast.checker.marks:
-            return
+        Scheduler(world, [Process(cast.worker(f"worker-again-{round_number}", 12, patient=False))]).run()
+        world.check()
+        if cast.is_over():
+            break
+    cast.checker.at_the_end()
 
 
-def _step(process: list[Steps]) -> bool:
-    for steps in process:
-        try:
-            next(steps)
-        except StopIteration:
-            return False
-        except DynadurableError:
-            return False
-    return True
-
-
-def _is_keeper_only(process: list[Steps]) -> bool:
-    return not process
-
-
-def _close(process: list[Steps]) -> None:
-    for steps in process:
-        steps.close()
+def _use_again(world: World, cast: Cast) -> None:
+    """What has ended does not stand in the way of what comes after it."""
+    for steps in cast.afterwards():
+        world.to_the_end(steps)
+    _clean_up(world, cast)
 
 
 # --- the command ----------------------------------------------------------------------------------
 
 
-def failing(seeds: Iterable[int], cast_type: type[Cast] = Cast) -> list[tuple[int, str, list[str]]]:
+def failing(seeds: Iterable[int], cast_type: type[Cast] | None = None) -> list[tuple[int, str, list[str]]]:
     """The seeds that break a promise."""
     found = []
     for seed in seeds:
         try:
             play(seed, cast_type)
         except CheckFailedError as error:
-            found.append((seed, str(error), getattr(error, "history", [])))
+            found.append((seed, str(error), list(error.history)))
     return found
 
 
@@ -160,7 +136,7 @@ def _one(seed: int, write: Callable[[str], object]) -> int:
     try:
         history, verdict = play(seed).history, "every promise was kept"
     except CheckFailedError as error:
-        history, verdict = getattr(error, "history", []), str(error)
+        history, verdict = list(error.history), str(error)
     for line in history:
         write(line)
     write(verdict)

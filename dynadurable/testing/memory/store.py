@@ -117,6 +117,12 @@ class MemoryStore:
         except RefusalError as refusal:
             raise to_error("Scan", refusal) from None
 
+    def peek(self, table: str, key: tuple[str, str]) -> Item | None:
+        """The item at that key, if there is one: without a request, for tests that watch. Do not change it."""
+        with self._lock:
+            record = self._catalog.table(table).get(key)
+        return None if record is None else record.item
+
     def now_ms(self) -> int | None:
         """The store's own time; None without a clock."""
         return None if self._catalog.clock is None else self._catalog.clock.now_ms()

@@ -1,0 +1,28 @@
+"""Which cast plays a seed."""
+
+from __future__ import annotations
+
+from tests.simulation.actors import Cast
+from tests.simulation.cleaning import CleaningCast
+from tests.simulation.leases import LeaseCast
+from tests.simulation.schedules import ScheduleCast
+from tests.simulation.workflows import WorkflowCast
+
+CASTS: dict[str, type[Cast]] = {
+    "jobs": Cast,
+    "workflows": WorkflowCast,
+    "cleaning": CleaningCast,
+    "schedules": ScheduleCast,
+    "leases": LeaseCast,
+}
+TURNS = ("jobs", "workflows", "cleaning", "jobs", "workflows", "schedules", "jobs", "workflows", "leases", "jobs")
+
+
+def name_of(seed: int) -> str:
+    """The cast whose turn it is."""
+    return TURNS[seed % len(TURNS)]
+
+
+def cast_of(seed: int) -> type[Cast]:
+    """The same as a class."""
+    return CASTS[name_of(seed)]
