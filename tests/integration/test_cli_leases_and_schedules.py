@@ -111,6 +111,25 @@ def test_schedules_are_listed_paused_resumed_and_triggered(shell: Shell) -> None
     assert shell.ask("schedules", "show", "nightly")["last_run_id"] == run_id
 
 
+def test_what_marks_a_schedule_is_not_listed_as_a_run(shell: Shell) -> None:
+    """It lies among the marks of its queue, before the runs that come due later; also on the way to its first slot."""
+
+    @shell.app.job
+    def later() -> None: ...
+
+    names = [f"hourly-{number}" for number in range(3)]
+    for name in names:
+        shell.app.schedules.create(name, later, "0 * * * *")
+    assert shell.ask("runs", "list") == []
+    assert "Nothing is pending." in shell.run("runs", "list")
+    run = shell.app.enqueue(later.using(delay=timedelta(days=2)))
+    assert [one["run_id"] for one in shell.ask("runs", "list", "--limit", "1")] == [run.id]
+    assert shell.ask("queues", "list")[0]["delayed"] == 1
+    triggered = shell.run("schedules", "trigger", "hourly-0").strip()
+    assert [told.run_id for told in shell.app.runs.list(queue="default")] == [triggered, run.id]
+    assert [told.run_id for told in shell.app.runs.list(job="later")] == [triggered, run.id]
+
+
 def test_the_next_instants_are_told_in_local_time_and_utc(shell: Shell) -> None:
     shell.app.worker().drain()
     printed = shell.run("schedules", "next", "nightly", "3", "--after", "2027-03-27T00:00Z")
