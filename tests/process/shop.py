@@ -36,6 +36,8 @@ def steps(ctx: JobContext, number: int, count: int, pause: float) -> None:
     """Counts to ``count`` and records each number."""
     note("start", ctx, number=number, cursor=ctx.cursor)
     for step in range((ctx.cursor or 0) + 1, count + 1):
+        if ctx.stopping.is_set():
+            note("let go", ctx)  # another body of the run may begin at once
         ctx.raise_if_stopping()
         ctx.stopping.wait(pause)
         ctx.checkpoint(step)
@@ -65,7 +67,7 @@ def killer(ctx: JobContext) -> None:
 
 def main() -> int:
     options = json.loads(sys.argv[1])
-    wait_at_claim = options.pop("wait_at_claim", False)
+    wait_at_claim, drain = options.pop("wait_at_claim", False), options.pop("drain", False)
 
     def hook(event: str, _job: str, _run: str) -> None:
         if event == "claimed" and wait_at_claim:
@@ -81,6 +83,9 @@ def main() -> int:
         hook=hook,
         **options,
     )
+    if drain:
+        worker.drain(timeout=timedelta(seconds=60))
+        return 0
     return worker.run()
 
 

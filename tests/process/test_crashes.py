@@ -167,6 +167,23 @@ def test_a_frozen_worker_that_wakes_up_after_a_take_over_records_nothing(worksho
     assert (workshop.stop(first), workshop.stop(second)) == (0, 0)
 
 
+def test_a_drain_that_is_killed_half_way_is_finished_by_the_next_one(workshop: Workshop) -> None:
+    """SIGKILL while bodies run and more is due. What a drain leaves, as it is leased still, a later one finishes."""
+    for number in range(12):
+        enqueue(workshop, "steps", number=number, count=4, pause=0.1)
+    first = workshop.start(drain=True, lease=1.5, concurrency=4)
+    wait_until(lambda: len(workshop.events("end")) >= 3, "some of it is done")
+    workshop.kill(first)
+    assert workshop.marks()
+    drains = 0
+    while workshop.marks():
+        drains += 1
+        assert workshop.start(drain=True, lease=1.5, concurrency=4).wait(60) == 0
+        assert drains < 20
+    assert {event["number"] for event in workshop.events("end")} == set(range(12))
+    check_history(workshop, lease=1.5)
+
+
 @pytest.mark.slow
 def test_every_job_is_done_under_a_kill_every_second(workshop: Workshop) -> None:
     """3 workers on one queue, 200 jobs, a SIGKILL a second for 20 s."""
@@ -211,5 +228,6 @@ def check_history(workshop: Workshop, *, lease: float) -> None:
 
 
 def _ended(events: list[dict[str, Any]], fence: int, before: dict[str, Any]) -> bool:
-    """Whether the attempt with that fence had ended by then (handed back, or done)."""
-    return any(event["fence"] == fence and event["event"] == "end" and event["at"] <= before["at"] for event in events)
+    """Whether the attempt with that fence had ended by then: done, or about to be handed back."""
+    over = [event for event in events if event["fence"] == fence and event["event"] in ("end", "let go")]
+    return any(event["at"] <= before["at"] for event in over)
