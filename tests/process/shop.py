@@ -38,7 +38,7 @@ def steps(ctx: JobContext, number: int, count: int, pause: float) -> None:
     for step in range((ctx.cursor or 0) + 1, count + 1):
         if ctx.stopping.is_set():
             note("let go", ctx)  # another body of the run may begin at once
-        ctx.raise_if_stopping()
+            ctx.raise_if_stopping()
         ctx.stopping.wait(pause)
         ctx.checkpoint(step)
         note("step", ctx, number=number, step=step)

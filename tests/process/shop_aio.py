@@ -27,6 +27,13 @@ def note(event: str, ctx: AsyncJobContext | JobContext, **facts: object) -> None
     os.write(_log, (json.dumps({**line, "at": time.monotonic(), **facts}) + "\n").encode())
 
 
+def let_go_if_stopping(ctx: AsyncJobContext | JobContext) -> None:
+    """Notes that the run is about to be handed back: another body of it may begin at once."""
+    if ctx.stopping.is_set():
+        note("let go", ctx)
+        ctx.raise_if_stopping()
+
+
 @app.job
 async def quick(ctx: AsyncJobContext, number: int) -> None:
     note("start", ctx, number=number)
@@ -39,7 +46,7 @@ async def steps(ctx: AsyncJobContext, number: int, count: int, pause: float) -> 
     """Counts to ``count`` and records each number."""
     note("start", ctx, number=number, cursor=ctx.cursor)
     for step in range((ctx.cursor or 0) + 1, count + 1):
-        ctx.raise_if_stopping()
+        let_go_if_stopping(ctx)
         await asyncio.sleep(pause)
         await ctx.checkpoint(step)
         note("step", ctx, number=number, step=step)
@@ -51,7 +58,7 @@ def plain_steps(ctx: JobContext, number: int, count: int, pause: float) -> None:
     """The same on a thread."""
     note("start", ctx, number=number, cursor=ctx.cursor)
     for step in range((ctx.cursor or 0) + 1, count + 1):
-        ctx.raise_if_stopping()
+        let_go_if_stopping(ctx)
         ctx.stopping.wait(pause)
         ctx.checkpoint(step)
         note("step", ctx, number=number, step=step)

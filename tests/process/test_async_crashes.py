@@ -85,7 +85,7 @@ def test_jobs_of_both_kinds_are_all_done_under_kills_and_stops(workshop: AsyncWo
     """3 workers, 60 jobs of each kind; every second one of them is killed or stopped."""
     dice = random.Random(11)
     for number in range(120):
-        workshop.app.enqueue(_jobs_of(workshop)[number % 2], number=number, count=3, pause=0.1)
+        workshop.app.enqueue(_jobs_of(workshop)[number % 2], number=number, count=6, pause=0.1)
     workers = [workshop.start(lease=1.5, concurrency=4) for _ in range(3)]
     for turn in range(6):
         time.sleep(1.0)
