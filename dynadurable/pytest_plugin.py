@@ -14,6 +14,8 @@ The table is on moto in this process; ``--dynadurable-backend memory`` takes the
 from __future__ import annotations
 
 import importlib
+import inspect
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,7 +23,7 @@ import pytest
 
 from .app import App
 from .errors import ConfigurationError
-from .testing.backend import BACKENDS, backend
+from .testing.backend import BACKENDS, DUMMY, backend
 from .testing.clock import ManualClock
 from .testing.crash import crash_points
 from .testing.kit import Kit, kit
@@ -41,6 +43,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     arguments: dict[str, Any] = {name: pyfuncitem.funcargs[name] for name in names}
     if "durable" not in arguments:
         raise ConfigurationError(f"{pyfuncitem.name} is marked crash_everywhere: let it take the fixture durable")
+    if inspect.iscoroutinefunction(pyfuncitem.obj):
+        raise ConfigurationError(f"{pyfuncitem.name} is marked crash_everywhere: make it a def, not an async def")
     app = arguments["durable"].app
     report = crash_points(lambda tools: pyfuncitem.obj(**{**arguments, "durable": tools}), app)
     pyfuncitem.add_report_section("call", "crash_everywhere", str(report))
@@ -58,8 +62,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture
-def durable(request: pytest.FixtureRequest) -> Iterator[Kit]:
+def durable(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kit]:
     """Run and assert on an app with a table and a clock of its own."""
+    _leave_aws_alone(monkeypatch)
     app = _app(request.config.getini("durable_app"))
     where: str = request.config.getoption("dynadurable_backend") or "moto"
     endpoint_url = request.config.getoption("dynadurable_endpoint")
@@ -77,6 +82,18 @@ def durable_app(durable: Kit) -> App:
 def durable_table(durable: Kit) -> str:
     """The name of the table of ``durable``."""
     return durable.backend.table
+
+
+def _leave_aws_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients that code under test makes need no set-up of this machine, and find no account of its owner."""
+    for name in ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_DYNAMODB"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, os.devnull)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", os.environ.get("AWS_DEFAULT_REGION") or DUMMY["region_name"])
 
 
 def _app(named: str) -> App:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import boto3
+import botocore.session
 
 from dynadurable.errors import ConfigurationError, ExtraMissingError
 from dynadurable.storage.items import bind
@@ -69,8 +71,15 @@ def _moto_client(stack: ExitStack) -> Any:
         raise ExtraMissingError("moto", extra="testing") from error
     stack.enter_context(mock_aws())
     stack.enter_context(serialised_moto())
-    return boto3.session.Session().client("dynamodb", **DUMMY)
+    return _session().client("dynamodb", **DUMMY)
 
 
 def _server_client(endpoint_url: str) -> Any:
-    return boto3.session.Session().client("dynamodb", endpoint_url=endpoint_url, **DUMMY)
+    return _session().client("dynamodb", endpoint_url=endpoint_url, **DUMMY)
+
+
+def _session() -> Any:
+    """A session that knows no profile and no file of this machine: a broken one must not break a test."""
+    nothing = dict.fromkeys(("config_file", "credentials_file"), (None, None, os.devnull, None))
+    alone = botocore.session.Session(session_vars={"profile": (None, None, None, None), **nothing})
+    return boto3.session.Session(botocore_session=alone)
