@@ -17,7 +17,8 @@ from tests.chaos.log import Log
 from tests.chaos.watcher import Problems
 from tests.process.workshop import LIMIT_SECONDS, REPOSITORY, is_up
 
-DEEDS = (("kill", 4), ("freeze", 4), ("terminate", 3))
+DEEDS = (("kill", 3), ("freeze", 4), ("terminate", 3))
+UNREADY_SHARE = 0.05
 GOOD_ENDS = (0, 2)  # 2: bodies that would not end were handed back
 SHOWN_BYTES = 3_000
 
@@ -75,7 +76,7 @@ class Crew:
     def act(self) -> None:
         """One deed, at random; then the crew is made complete."""
         self.look_after()
-        able = [member for member in self.members if not member.is_frozen]
+        able = [member for member in self.members if not member.is_frozen and self._may_act_on(member)]
         if able:
             member = self._dice.choice(able)
             deed = self._dice.choices([name for name, _ in DEEDS], [weight for _, weight in DEEDS])[0]
@@ -83,6 +84,10 @@ class Crew:
             self.log.note("deed", deed=deed, whom=member.process.pid, mode=member.mode)
             getattr(self, f"_{deed}")(member)
         self.hire()
+
+    def _may_act_on(self, member: Member) -> bool:
+        """Mostly those that work: where starting takes long, all would be killed before they have done anything."""
+        return self.site.sign_of_life(member.process.pid).exists() or self._dice.random() < UNREADY_SHARE
 
     def look_after(self) -> None:
         """Wake those whose time has come; see who has ended."""

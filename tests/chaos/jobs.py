@@ -76,6 +76,10 @@ class Site:
     def log(self) -> Log:
         return Log(Path(self.folder) / "log")
 
+    def sign_of_life(self, pid: int) -> Path:
+        """Once this file is there, that worker works."""
+        return Path(self.folder) / f"up-{pid}"
+
     def cure(self, number: int) -> Path:
         """Once this file is there, the poison of that number is none."""
         return Path(self.folder) / f"cured-{number}"

@@ -28,6 +28,7 @@ from tests.servers import make_client
 
 TABLE = "chaos"
 REST_SECONDS = 180.0  # a limit, not a wait
+LONGEST_PEACE_SECONDS = 3.0
 SHOWN_RUNS = 3
 SHOWN_LINES = 120
 
@@ -111,20 +112,22 @@ class _Round:
         return str(described["TableDescription"]["LatestStreamArn"])
 
     def _be_rough(self, callers: Callers) -> None:
-        """The crew is up before the first deed is done to it, else a short round would see no work done."""
+        """Work goes on while things are done to the workers."""
         dice = random.Random(f"{self.seed} round")
         self.sky.weather = ROUGH
         self.crew.hire()
         callers.start(self.seed, callers=2, pause_seconds=0.15)
         end = time.monotonic() + self.seconds
-        while not self.log.lines("worker") and time.monotonic() < end:
-            time.sleep(0.1)
         while time.monotonic() < end:
-            pause_until = time.monotonic() + dice.uniform(0.4, 1.6)
-            while time.monotonic() < pause_until:
-                self.crew.look_after()
-                time.sleep(0.05)
+            self._look_on(dice.randint(30, 150), until=min(end, time.monotonic() + LONGEST_PEACE_SECONDS))
             self.crew.act()
+
+    def _look_on(self, writes: int, *, until: float) -> None:
+        """Until so much more has been written: on a slow machine the deeds come more slowly, too."""
+        enough = self.watcher.writes + writes
+        while self.watcher.writes < enough and time.monotonic() < until:
+            self.crew.look_after()
+            time.sleep(0.05)
 
     def _calm_down(self, callers: Callers) -> float:
         """Faults stop, and so does new work; seconds until nothing is due any more."""

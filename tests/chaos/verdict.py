@@ -38,6 +38,8 @@ class Verdict:
         self._at_rest()
         self._receipts(book)
         for promise in book.accepted():
+            for other in book.of(promise.run_id or ""):  # of one key: whoever cancels one of them cancels all
+                promise.cancels = promise.cancels or other.cancels
             self._kept(promise)
         self._keys(book)
         for run_id in self.by_run:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import sys
 from datetime import timedelta
 
@@ -22,10 +23,10 @@ def main() -> int:
     jobs.define(app, site)
     site.log().note("worker", mode=mode)
     with Without(*site.without.split(": ", 1))() if site.without else contextlib.nullcontext():
-        return _work(app, mode)
+        return _work(app, site, mode)
 
 
-def _work(app: App, mode: str) -> int:
+def _work(app: App, site: Site, mode: str) -> int:
     worker = app.worker(
         queues=[jobs.QUEUE],
         concurrency=6,
@@ -34,6 +35,7 @@ def _work(app: App, mode: str) -> int:
         grace=timedelta(seconds=3),
         poll=(timedelta(seconds=0.05), timedelta(seconds=0.3)),
     )
+    site.sign_of_life(os.getpid()).touch()
     if mode == "drain":
         worker.drain(timeout=timedelta(seconds=20))
         return 0
