@@ -5,6 +5,7 @@
     python3 dev.py test              lint, types, and all tests
     python3 dev.py test -- -k lease  only pytest, with arguments of its own
     python3 dev.py check             only lint and types
+    python3 dev.py coverage          see that the tests take every branch of the protocol; some minutes
     python3 dev.py bench             run the benchmark; with --memory also the long memory runs
     python3 dev.py bench clean       a million expired items, cleaned up at a bounded rate; --items, --rate, --store
     python3 dev.py pin               choose the newest versions anew and write the constraints files
@@ -23,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree as ET
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +38,8 @@ HERE = Path(__file__).resolve().parent
 WORKERS = "2"
 OLDEST_PIP_WITH_GROUPS = (25, 1)
 NO_TESTS_RAN = 5
+COVERED_BY = ("unit", "integration", "workflow", "clean", "simulation")
+IN_PROCESS = "not server and not slow and not chaos and not cdk and not aio"
 
 
 class CommandFailedError(Exception):
@@ -214,6 +218,21 @@ def test(arguments: list[str]) -> None:
         sys.exit(1)
 
 
+def coverage(arguments: list[str]) -> None:
+    """Run the tests that need no server, and see that they take every branch of the files of the protocol.
+
+    Which files those are stands in pyproject.toml, under tool.coverage.report.
+    """
+    ensure(FULL)
+    python = FULL.python
+    with tempfile.TemporaryDirectory() as folder:
+        data = {"COVERAGE_FILE": str(Path(folder) / "data")}
+        folders = arguments or [f"tests/{name}" for name in COVERED_BY]
+        run(python, "-m", "coverage", "run", "-m", "pytest", "-q", "-n", WORKERS, "-m", IN_PROCESS, *folders, more=data)
+        run(python, "-m", "coverage", "combine", "-q", more=data)
+        run(python, "-m", "coverage", "report", more=data)
+
+
 @dataclass(frozen=True)
 class Tally:
     """How many tests ended in which way."""
@@ -287,9 +306,10 @@ def environ() -> dict[str, str]:
     return {**os.environ, "PATH": path, "DYNADURABLE_MINISTACK_PYTHON": str(STORE.python)}
 
 
-def run(*command: str | Path) -> None:
+def run(*command: str | Path, more: Mapping[str, str] | None = None) -> None:
+    """Run it, with ``more`` in its environment. Raises ``CommandFailedError``."""
     words = [str(word) for word in command]
-    code = subprocess.run(words, cwd=HERE, env=environ(), check=False).returncode
+    code = subprocess.run(words, cwd=HERE, env={**environ(), **(more or {})}, check=False).returncode
     if code != 0:
         raise CommandFailedError(f"exit code {code} from: {' '.join(words)}", code)
 
@@ -304,7 +324,7 @@ def say(what: str) -> None:
     print(f"\n== {what}", flush=True)
 
 
-COMMANDS = {"demo": demo, "test": test, "check": check, "bench": bench, "pin": pin}
+COMMANDS = {"demo": demo, "test": test, "check": check, "coverage": coverage, "bench": bench, "pin": pin}
 
 
 def main() -> None:

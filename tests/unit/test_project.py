@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,6 +40,14 @@ def test_every_dependency_has_its_reason() -> None:
     lines = list(_dependency_lines())
     assert len(lines) > 15
     assert [line for line in lines if " # " not in line] == []
+
+
+def test_the_files_of_the_protocol_are_there() -> None:
+    """A file that is renamed must not silently leave the list of those whose every branch is tested."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    protocol = settings["tool"]["coverage"]["report"]["include"]
+    assert len(protocol) > 25
+    assert [name for name in protocol if not (ROOT / name).is_file()] == []
 
 
 @pytest.mark.parametrize(
