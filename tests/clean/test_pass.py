@@ -15,7 +15,8 @@ from dynadurable.cleaner import CLEANER_LEASE
 from dynadurable.model.clean_report import CleanReport
 from dynadurable.storage.schema import TableSchema
 from dynadurable.testing.clock import ManualClock
-from dynadurable.testing.memory import MemoryClient, MemoryStore
+from dynadurable.testing.memory import MemoryClient
+from tests.bench.endless import Endless
 from tests.clean.site import NO_TTL, Site
 from tests.clean.test_cleaner import define, job, pointer
 
@@ -196,35 +197,6 @@ def test_a_job_may_clean_up_and_stops_with_its_worker(site: Site) -> None:
 
 
 # --- much to do -----------------------------------------------------------------------------------
-
-
-class Endless(MemoryClient):
-    """A table with so many expired runs that they are made up only when they are looked at."""
-
-    def __init__(self, store: MemoryStore, count: int) -> None:
-        super().__init__(store)
-        self.count, self.deleted = count, 0
-
-    def scan(self, **request: Any) -> Any:
-        start = int(request.get("ExclusiveStartKey", {"sk": {"S": "0"}})["sk"]["S"])
-        end = min(self.count, start + request["Limit"])
-        found = [
-            {
-                "pk": {"S": f"run#job{number}@x"},
-                "sk": {"S": "run"},
-                "dd_v": {"N": "1"},
-                "dd_state": {"S": "succeeded"},
-                "dd_gen": {"S": "g"},
-                "dd_ttl": {"N": "1700000000"},
-            }
-            for number in range(start, end)
-        ]
-        more = {} if end == self.count else {"LastEvaluatedKey": {"pk": {"S": "x"}, "sk": {"S": str(end)}}}
-        return {"Items": found, "ScannedCount": len(found), "Count": len(found), **more}
-
-    def delete_item(self, **_: Any) -> Any:
-        self.deleted += 1
-        return {}
 
 
 def test_memory_does_not_grow_with_what_there_is_to_remove() -> None:

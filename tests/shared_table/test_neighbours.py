@@ -40,7 +40,7 @@ SERVER = [pytest.mark.server]
 
 
 @pytest.fixture(
-    params=[("moto", 0), *(pytest.param(("ministack", number), marks=SERVER) for number in (1, 2, 3))],
+    params=[("moto", 0), *(pytest.param(("ministack", number), marks=SERVER) for number in (1, 3))],
     ids=lambda param: f"{param[0]}-{param[1]}",
 )
 def shared(request: pytest.FixtureRequest, open_store: Callable[[str], Store]) -> Iterator[tuple[Any, TableSchema]]:
