@@ -33,6 +33,8 @@ def locate_app(name: str) -> App:
 
 def _exists(module_name: str) -> bool:
     """Whether there is such a module; a failing import inside one of its parents is not a missing module."""
+    if module_name.startswith("."):
+        return False  # relative to nothing
     try:
         return find_spec(module_name) is not None
     except ModuleNotFoundError as error:

@@ -7,6 +7,7 @@ import os
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import click
 
@@ -60,13 +61,14 @@ def cost(
 @contextmanager
 def _on(name: str, region: str | None, endpoint_url: str | None) -> Iterator[MakeApp]:
     schema = environment.from_environment({**os.environ, environment.TABLE: name})
-    client = Clients(ClientSettings(region=region, endpoint_url=endpoint_url)).get()
-    app = App(name, client=client, partition_key=schema.partition_key, sort_key=schema.sort_key, ttl=schema.ttl)
+    keys: dict[str, Any] = {"partition_key": schema.partition_key, "sort_key": schema.sort_key, "ttl": schema.ttl}
+    app = App(name, region=region, endpoint_url=endpoint_url, **keys)
     try:
         app.check_table()
         made = False
     except TableMissingError:
         made = app.create_table()
+    client = Clients(ClientSettings(region=region, endpoint_url=endpoint_url)).get()
     try:
         with on_table(schema, client, prefix=f"{schema.prefix}cost-{uuid.uuid4().hex[:8]}/") as make:
             yield make

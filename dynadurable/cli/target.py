@@ -153,6 +153,8 @@ def _chosen(app_name: str | None, table_name: str | None, region: str | None, en
 
 
 def _module(name: str) -> Any:
+    if name.startswith("."):
+        raise ConfigurationError(f"a module is named from the top, such as shop.jobs, not {name!r}")
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

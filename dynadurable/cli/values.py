@@ -85,7 +85,7 @@ class Json(click.ParamType[Any]):
             return value
         try:
             json.loads(value)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             self.fail(f"this is not JSON: {error}", param, ctx)
         try:
             return codec.decode(b"1t" + value.encode("utf-8", "surrogatepass"))

@@ -125,5 +125,5 @@ def _answered(counts: bool) -> None:
 def _value(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise click.BadParameter(f"this is not JSON: {error}") from error

@@ -9,6 +9,7 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
+from ..errors import ConfigurationError
 from ..forks import renew_after_fork
 from .replies import whole_replies_only
 
@@ -65,14 +66,16 @@ class Clients:
             return self._from(self.settings.session or boto3.Session())
 
     def _from(self, session: Any) -> Any:
-        return whole_replies_only(
-            session.client(
+        try:
+            client = session.client(
                 "dynamodb",
                 region_name=self.settings.region,
                 endpoint_url=self.settings.endpoint_url,
                 config=client_config(self.settings.max_connections),
             )
-        )
+        except ValueError as error:  # botocore's word for an endpoint that is no address
+            raise ConfigurationError(f"no client can be made of these settings: {error}") from error
+        return whole_replies_only(client)
 
 
 def client_config(max_connections: int, kind: type[Config] = Config) -> Config:
