@@ -1,0 +1,235 @@
+"""Turns of workflows that are rarely taken: commits whose reply is lost, steps whose bodies end in odd ways."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+from dataclasses import dataclass, field
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dynadurable import App, JobContext
+from dynadurable.clock import SystemClock
+from dynadurable.errors import (
+    BodyCancelledError,
+    ConfigurationError,
+    Interrupted,
+    StepTimeoutError,
+    StoreUnavailableError,
+    TransactionFailedError,
+)
+from dynadurable.model.history import Past
+from dynadurable.model.record import Identity, Record, pack
+from dynadurable.workflow import children, commit, steps
+from dynadurable.workflow.halt import JournalLost
+from dynadurable.workflow.steps import StepBody
+from tests.unit.scripted import DONE, ITEMS, LIFE, NOW_MS, RUN_ID, a_mark, a_run, cancelled, found, play
+
+NOTHING: dict[str, Any] = {}
+IDENTITY = Identity("commit", "commit", "", 1)
+END = Record(identity=IDENTITY, phase=1, at_ms=NOW_MS)
+WRITE = {"Put": {"TableName": "shop", "Item": {"pk": {"S": "a"}, "sk": {"S": "b"}}}}
+
+
+# --- commits --------------------------------------------------------------------------------------
+
+
+class Writer:
+    """A journal's writer whose tail would be this one record."""
+
+    def __init__(self) -> None:
+        self.run = a_run(workflow=True)
+        self.after: Any = None
+
+    async def prepared(self, records: list[Record]) -> tuple[list[Record], None, list[Any]]:
+        return records, None, [ITEMS.run.tail.set(pack(records))]
+
+    def as_read(self) -> Any:
+        return ITEMS.run.tail.does_not_exist()
+
+    def written(self, tail: Any, page: Any) -> None:
+        self.after = (tail, page)
+
+
+@dataclass
+class Attempt:
+    """As much of an execution as a commit looks at."""
+
+    writer: Writer = field(default_factory=Writer)
+    sequence: list[Record] = field(default_factory=list)
+    given_back: list[Record] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+    items: Any = ITEMS
+    journal_id: str = LIFE
+
+    @property
+    def attempt(self) -> Any:
+        return SimpleNamespace(mark=a_mark())
+
+    @property
+    def held(self) -> Any:
+        return SimpleNamespace(run_id=RUN_ID, tell=self.told.append)
+
+    def drain(self) -> list[Record]:
+        return []
+
+    def changes(self) -> list[Any]:
+        return []
+
+    def give_back(self, records: list[Record]) -> None:
+        self.given_back += records
+
+    def end(self, stop: BaseException) -> None:
+        raise stop
+
+
+def write(attempt: Attempt, *answers: Any) -> Any:
+    plan = commit._write(attempt, Past(identity=IDENTITY), [WRITE], END)  # type: ignore[arg-type]
+    return play(plan, *answers)
+
+
+def test_a_commit_whose_reply_was_lost_is_known_by_its_record() -> None:
+    attempt = Attempt()
+    written = found(a_run(workflow=True, tail=pack([END])))
+    assert write(attempt, cancelled("ConditionalCheckFailed", "ConditionalCheckFailed"), written).error is None
+    assert attempt.writer.after == ([END], None)
+    assert attempt.sequence == [END]
+
+
+def test_a_commit_of_a_lost_run_ends_the_attempt() -> None:
+    for stands in (NOTHING, found(a_run(generation="another"))):
+        attempt = Attempt()
+        with pytest.raises(Interrupted):
+            write(attempt, cancelled("None", "ConditionalCheckFailed"), stands)
+        assert attempt.told == ["lease lost"]
+
+
+def test_a_commit_that_a_busy_store_refused_is_not_refused_for_good() -> None:
+    attempt = Attempt()
+    with pytest.raises(JournalLost):
+        write(attempt, cancelled("None", "TransactionConflict"), found(a_run(workflow=True)))
+    assert attempt.sequence == []
+
+
+def test_a_commit_that_the_users_condition_refused_says_so() -> None:
+    attempt = Attempt()
+    played = write(attempt, cancelled("ConditionalCheckFailed", "None"), found(a_run(workflow=True)))
+    assert isinstance(played.error, TransactionFailedError)
+    assert attempt.sequence == []
+
+
+def test_a_commit_into_a_store_that_is_out_of_reach_ends_the_attempt() -> None:
+    with pytest.raises(JournalLost):
+        write(Attempt(), StoreUnavailableError("TransactWriteItems", "down"))
+
+
+def test_a_commit_that_went_through_is_written() -> None:
+    attempt = Attempt()
+    assert write(attempt, DONE).error is None
+    assert attempt.writer.after == ([END], None)
+
+
+# --- steps ----------------------------------------------------------------------------------------
+
+
+def body(call: Any, *, timeout: timedelta | None = None) -> StepBody:
+    engine = SimpleNamespace(clock=SystemClock(), tell=lambda *_: None)
+    execution: Any = SimpleNamespace(engine=engine, held=SimpleNamespace(run_id=RUN_ID))
+    return StepBody(execution, call, "charge", timeout)
+
+
+MINUTE = timedelta(minutes=1)
+
+
+def test_a_step_with_a_timeout_gives_what_its_body_gives() -> None:
+    assert body(lambda: 7, timeout=MINUTE).perform() == 7
+
+    def fails() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        body(fails, timeout=MINUTE).perform()
+
+
+def test_a_step_that_takes_too_long_is_given_up_in_a_thread_and_on_a_loop() -> None:
+    forever = SystemClock().wait
+
+    def hangs() -> None:
+        forever(threading.Event(), 30.0)
+
+    with pytest.raises(StepTimeoutError):
+        body(hangs, timeout=timedelta(milliseconds=20)).perform()
+
+    async def hangs_too() -> None:
+        await asyncio.Event().wait()
+
+    with pytest.raises(StepTimeoutError):
+        asyncio.run(body(hangs_too, timeout=timedelta(milliseconds=20)).perform_async())
+
+
+def test_an_async_step_of_a_plain_workflow_runs_on_a_loop_of_its_own() -> None:
+    async def charge() -> int:
+        await asyncio.sleep(0)
+        return 7
+
+    assert body(charge).perform() == 7
+    assert asyncio.run(body(functools.partial(lambda: charge())).perform_async()) == 7
+
+
+def test_a_body_that_times_out_or_is_cancelled_by_itself_is_not_taken_for_ours() -> None:
+    async def times_out() -> None:
+        raise TimeoutError("its own")
+
+    async def cancelled_by_itself() -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(TimeoutError, match="its own"):
+        asyncio.run(body(times_out, timeout=MINUTE).perform_async())
+    with pytest.raises(BodyCancelledError):
+        asyncio.run(body(cancelled_by_itself).perform_async())
+
+
+def test_a_step_that_the_worker_cancels_ends_so() -> None:
+    async def go() -> None:
+        async def hangs() -> None:
+            await asyncio.Event().wait()
+
+        task = asyncio.create_task(body(hangs).perform_async())
+        await asyncio.sleep(0)
+        task.cancel()
+        await task
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(go())
+
+
+def test_a_step_is_called_as_its_function_is() -> None:
+    def charge() -> None: ...
+
+    class Charging:
+        def __call__(self) -> None: ...
+
+    assert steps.name_of(functools.partial(functools.partial(charge)), None) == "charge"
+    assert steps.name_of(Charging(), None) == "Charging"
+    with pytest.raises(ConfigurationError, match="a lambda has no name"):
+        steps.name_of(lambda: None, None)
+
+
+# --- children -------------------------------------------------------------------------------------
+
+
+def test_a_child_has_no_key_of_its_own() -> None:
+    app = App("shop")
+
+    @app.job
+    def pick(ctx: JobContext) -> None: ...
+
+    assert children.checked(pick) is pick
+    with pytest.raises(ConfigurationError, match="a child gets its id from its parent"):
+        children.checked(pick.using(key="k"))
+    with pytest.raises(ConfigurationError, match="for functions use"):
+        children.checked(print)
