@@ -18,8 +18,9 @@ from dynadurable import App, Fail
 from dynadurable.clock import UniqueIds
 from dynadurable.model.clean_report import CleanReport
 from dynadurable.storage.keys import mark_sort_key, page_sort_key, queue_partition, run_partition
+from dynadurable.testing.memory import MemoryClient
 from tests.clean.site import Raw, Site
-from tests.integration.stepping import Died, Fault, FaultyClient
+from tests.integration.stepping import Died, Fault, FaultyClient, Meter
 
 UNIQUE = re.compile(r"[0-9a-z]{22}|#[0-9a-z]{8}\.\d+")
 KINDS = {"runs", "pages", "marks", "dead letters", "workers"}
@@ -103,7 +104,7 @@ Outcome = tuple[dict[str, Any], set[str]]
 def undisturbed() -> tuple[dict[str, Any], CleanReport, int]:
     effects: list[str] = []
     site = littered(effects)
-    client = FaultyClient(site.store, None)
+    client = FaultyClient(MemoryClient(site.store), Meter(None))
     report = cleaned(site, client)
     return end_of(site, effects), report, client.writes
 
@@ -111,7 +112,7 @@ def undisturbed() -> tuple[dict[str, Any], CleanReport, int]:
 def end_with(fault: Fault, then: Callable[[Site], None]) -> dict[str, Any]:
     effects: list[str] = []
     site = littered(effects)
-    client = FaultyClient(site.store, fault)
+    client = FaultyClient(MemoryClient(site.store), Meter(fault))
     with contextlib.suppress(Died):
         cleaned(site, client)
     assert client.fault_met, str(fault)

@@ -7,10 +7,11 @@ only the reply was lost.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, NoReturn
 
 from botocore.exceptions import ReadTimeoutError
 
@@ -42,40 +43,67 @@ class Fault:
         return f"write {self.nth} {what}, the process {'dies' if self.dies else 'goes on'}"
 
 
-class FaultyClient:
-    """A client on the memory store that counts its writes, and fails at one of them."""
+class Meter:
+    """Counts the writes of a process, and says at which of them it fails. All of its clients have the same."""
 
-    def __init__(self, store: MemoryStore, fault: Fault | None) -> None:
-        self._client = MemoryClient(store)
+    def __init__(self, fault: Fault | None) -> None:
         self._fault = fault
-        self._dead = False
-        self.meta = self._client.meta
+        self.lock = threading.Lock()
+        self.is_dead = False
         self.writes = 0
         self.fault_met = False
 
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._client, name)
-        return method if name not in WRITES and not self._dead else lambda **params: self._write(name, method, params)
-
-    def _write(self, name: str, method: Callable[..., Any], params: dict[str, Any]) -> Any:
-        if self._dead:
+    def met(self, name: str) -> Fault | None:
+        """The fault that this request meets. Raises ``Died`` if the process is dead already."""
+        if self.is_dead:
             raise Died
         self.writes += name in WRITES
-        fault = self._fault
-        if fault is None or fault.nth != self.writes or self.fault_met:
-            return method(**params)
+        if self._fault is None or self._fault.nth != self.writes or self.fault_met or name not in WRITES:
+            return None
         self.fault_met = True
-        if fault.applied:
-            method(**params)  # raises what the store raises: a refused write is refused, and that reply is lost too
-        self._dead = fault.dies
+        return self._fault
+
+    def fail(self, fault: Fault) -> NoReturn:
+        self.is_dead = fault.dies
         raise Died if fault.dies else ReadTimeoutError(endpoint_url="memory://")
+
+
+class FaultyClient:
+    """A client that fails at one of its writes; of several threads one writes at a time."""
+
+    def __init__(self, client: Any, meter: Meter) -> None:
+        self.inner = client
+        self._meter = meter
+        self.meta = client.meta
+
+    @property
+    def writes(self) -> int:
+        return self._meter.writes
+
+    @property
+    def fault_met(self) -> bool:
+        return self._meter.fault_met
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in WRITES and not self._meter.is_dead:
+            return getattr(self.inner, name)
+        return lambda **params: self._write(name, params)
+
+    def _write(self, name: str, params: dict[str, Any]) -> Any:
+        with self._meter.lock:
+            fault = self._meter.met(name)
+            if fault is None:
+                return getattr(self.inner, name)(**params)
+            if fault.applied:
+                getattr(self.inner, name)(**params)  # raises what the store raises: that reply is lost too
+            return self._meter.fail(fault)
 
 
 class Process:
     """An app, and a worker of it that does one thing after the other when it is told to."""
 
     def __init__(self, world: World, fault: Fault | None = None) -> None:
-        self.client = FaultyClient(world.store, fault)
+        self.client = FaultyClient(MemoryClient(world.store), Meter(fault))
         self.app = App(
             TABLE, client=self.client, clock=world.clock, queues=[Queue(name="default", shards=1)], build=world.build
         )

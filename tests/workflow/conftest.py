@@ -23,3 +23,9 @@ def make_rig() -> Iterator[MakeRig]:
     yield make
     for rig in made:
         rig.close()
+
+
+@pytest.fixture
+def one_in() -> int:
+    """How many of the cases that a loop might try it does: all of them, or one in so many where each takes long."""
+    return 1

@@ -16,38 +16,25 @@ from dynadurable.storage import journal, marks, runs
 from dynadurable.storage.items import Run
 from dynadurable.storage.marks import Candidate
 from dynadurable.testing.clock import ManualClock
-from dynadurable.testing.memory import MemoryStore
+from dynadurable.testing.memory import MemoryClient, MemoryStore
 from dynadurable.worker.attempt import Attempts
 from dynadurable.workflow.body import WorkflowRunner
 from dynadurable.workflow.kind_tasks import TaskKind
 from dynadurable.workflow.kind_threads import ThreadKind
-from tests.integration.stepping import Died, Fault, FaultyClient
+from tests.integration.stepping import LEASE, TABLE, Died, Fault, FaultyClient, Meter
 
-TABLE = "shop"
-LEASE = timedelta(seconds=30)
 MAX_ROUNDS = 1_000
 
 Define = Callable[[App, "Rig"], None]
-
-
-class ThreadedClient(FaultyClient):
-    """A faulty client that branches may use side by side."""
-
-    def __init__(self, store: MemoryStore, fault: Fault | None) -> None:
-        super().__init__(store, fault)
-        self._one_at_a_time = threading.Lock()
-
-    def _write(self, name: str, method: Callable[..., Any], params: dict[str, Any]) -> Any:
-        with self._one_at_a_time:
-            return super()._write(name, method, params)
 
 
 class Process:
     """An app, and a worker of it that does one thing after the other when it is told to."""
 
     def __init__(self, rig: Rig, fault: Fault | None = None) -> None:
-        self.client = ThreadedClient(rig.store, fault)
-        self.app = App(TABLE, client=self.client, clock=rig.clock, queues=[Queue(name="default", shards=1)], build="v1")
+        self.client, more = rig.connect(fault)
+        options = {"clock": rig.clock, "queues": [Queue(name="default", shards=1)], "build": "v1", **more}
+        self.app = App(TABLE, client=self.client, **options)
         rig.define(self.app, rig)
         self._clock = rig.clock
         self.engine = self.app.worker(concurrency=1, lease=LEASE).engine
@@ -110,6 +97,10 @@ class Rig:
         self._lock = threading.Lock()
         self.outside = self.process()
         self.outside.app.create_table()
+
+    def connect(self, fault: Fault | None) -> tuple[FaultyClient, dict[str, Any]]:
+        """The client of a process, and further options for its app."""
+        return FaultyClient(MemoryClient(self.store), Meter(fault)), {}
 
     def process(self, fault: Fault | None = None, *, define: Define | None = None) -> Process:
         if define is not None:
@@ -176,8 +167,16 @@ class Rig:
         """The journal as text: what each record is of, and its phase."""
         return [f"{record.identity}: {('began', 'done', 'failed')[record.phase]}" for record in self.records()]
 
+    def items(self) -> list[dict[str, Any]]:
+        """Everything in the table."""
+        return self.store.items(TABLE)
+
     def rows(self, kind: str) -> list[dict[str, Any]]:
-        return [item for item in self.store.items(TABLE) if item["pk"]["S"].startswith(f"{kind}#")]
+        return [item for item in self.items() if item["pk"]["S"].startswith(f"{kind}#")]
+
+    def put(self, name: str) -> None:
+        """An item of the user's own, see ``test_commit.py``."""
+        self.outside.client.put_item(TableName=TABLE, Item={"pk": {"S": "stock"}, "sk": {"S": name}})
 
     def tail(self) -> Sequence[Record]:
         return unpack(self.run().tail)

@@ -26,7 +26,7 @@ from dynadurable.storage.items import CANCELLED, DEAD
 from dynadurable.workflow.context_aio import AsyncWorkflowContext
 from tests.integration.stepping import Fault
 from tests.workflow.conftest import MakeRig
-from tests.workflow.rig import TABLE, Define, Rig
+from tests.workflow.rig import Define, Rig
 from tests.workflow.test_commit import add, held, put_once
 
 DAY, HOUR, MINUTE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=1)
@@ -144,7 +144,7 @@ def test_errors_are_the_same_as_in_plain_workflows(make_rig: MakeRig) -> None:
         return 1 // (1 - n)
 
     rig = make_rig(flow_of(code))
-    rig.store.request("PutItem", {"TableName": TABLE, "Item": {"pk": {"S": "stock"}, "sk": {"S": "taken"}}})
+    rig.put("taken")
     rig.start("flow")
     rig.finish()
     assert rig.result() == [
@@ -167,6 +167,26 @@ def test_an_async_step_may_be_too_slow(make_rig: MakeRig) -> None:
             return error.failure.type
 
     assert finished(make_rig, code).result() == "dynadurable.errors.StepTimeoutError"
+
+
+def test_a_step_is_tried_again_without_holding_a_worker(make_rig: MakeRig) -> None:
+    async def flaky(rig: Rig) -> str:
+        if rig.note("flaky") < 4:
+            raise ValueError("not yet")
+        return rig.clock.now().isoformat()
+
+    async def code(ctx: AsyncWorkflowContext, rig: Rig) -> Any:
+        return await ctx.step(flaky, rig, retry=Retry(max_attempts=4, delay=HOUR, backoff=1.0, jitter=0.0))
+
+    rig = make_rig(flow_of(code))
+    rig.start("flow")
+    worker = rig.process()
+    assert worker.work() == ["parked"]
+    [mark] = rig.outside.marks()
+    assert mark.token is None
+    rig.finish(worker)
+    assert rig.result() == "2027-01-15T15:00:00+00:00"
+    assert rig.effects == {"flaky": 4}
 
 
 def test_a_step_that_cancels_itself_has_failed(make_rig: MakeRig) -> None:
@@ -244,19 +264,19 @@ async def gathers(ctx: AsyncWorkflowContext, rig: Rig) -> Any:
     return [different, same, chains, [task.result() for task in tasks]]
 
 
-def killed_at(code: Code, seed: int, fault: Fault | None) -> tuple[Rig, Any]:
-    rig = Rig(define=flow_of(code))
+def killed_at(make_rig: MakeRig, code: Code, seed: int, fault: Fault | None) -> tuple[Rig, Any]:
+    rig = make_rig(flow_of(code))
     rig.notes["dice"] = random.Random(seed)
     rig.start("flow")
     rig.finish(rig.process(fault))
     return rig, rig.result()
 
 
-def test_steps_that_run_side_by_side_are_never_mispaired() -> None:
+def test_steps_that_run_side_by_side_are_never_mispaired(make_rig: MakeRig, one_in: int) -> None:
     """PUB-42: killed at every place under many seeds; results in their places, each recorded body once."""
-    for seed in range(60):
+    for seed in range(0, 60, one_in):
         fault = Fault(nth=2 + seed % 17, applied=bool(seed % 2), dies=True)
-        rig, result = killed_at(gathers, seed, fault)
+        rig, result = killed_at(make_rig, gathers, seed, fault)
         assert result == [
             ["a", "b", "c"],
             ["s0", "s1", "s2"],
@@ -268,7 +288,7 @@ def test_steps_that_run_side_by_side_are_never_mispaired() -> None:
         rig.close()
 
 
-def test_the_order_of_completion_is_the_recorded_one() -> None:
+def test_the_order_of_completion_is_the_recorded_one(make_rig: MakeRig, one_in: int) -> None:
     async def code(ctx: AsyncWorkflowContext, rig: Rig) -> Any:
         order = []
         for next_one in asyncio.as_completed([ctx.step(delayed, rig, name, name=name) for name in "abcdef"]):
@@ -279,8 +299,8 @@ def test_the_order_of_completion_is_the_recorded_one() -> None:
         await ctx.sleep(HOUR)
         return order
 
-    for seed in range(20):
-        rig, result = killed_at(code, seed, Fault(nth=3 + seed % 10, applied=False, dies=True))
+    for seed in range(0, 20, one_in):
+        rig, result = killed_at(make_rig, code, seed, Fault(nth=3 + seed % 10, applied=False, dies=True))
         assert sorted(result) == list("abcdef")
         assert all(order == result for order in rig.notes["orders"])
         assert len(rig.notes["orders"]) >= 2
@@ -374,9 +394,12 @@ async def undone(ctx: AsyncWorkflowContext, rig: Rig) -> Any:
     ids=lambda value: getattr(value, "__name__", None),
 )
 @pytest.mark.parametrize("dies", [True, False], ids=["dies", "goes on"])
-def test_it_ends_as_if_nothing_had_happened(code: Code, expected: Any, in_flight: int, dies: bool) -> None:
+def test_it_ends_as_if_nothing_had_happened(
+    make_rig: MakeRig, one_in: int, code: Code, expected: Any, in_flight: int, dies: bool
+) -> None:
     def play(fault: Fault | None) -> Rig:
-        rig = Rig(define=flow_of(code, retry=Retry(max_attempts=3)), outside_world=tell if code is everything else None)
+        rig = make_rig(flow_of(code, retry=Retry(max_attempts=3)))
+        rig.outside_world = tell if code is everything else None
         rig.start("flow")
         process = rig.process(fault)
         rig.notes["process"] = process
@@ -392,7 +415,7 @@ def test_it_ends_as_if_nothing_had_happened(code: Code, expected: Any, in_flight
     assert expected is None or known == expected
     calm.close()
     for applied in (False, True):
-        for nth in range(1 + applied, writes + 1, 5 if code is everything else 1):
+        for nth in range(1 + applied, writes + 1, one_in * (5 if code is everything else 1)):
             fault = Fault(nth=nth, applied=applied, dies=dies)
             rig = play(fault)
             if code is everything:

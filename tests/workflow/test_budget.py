@@ -16,9 +16,10 @@ from dynadurable.testing.ledger import Ledger, ledger
 from dynadurable.testing.memory import MemoryClient, MemoryStore
 from dynadurable.worker import worker
 from dynadurable.workflow.context import WorkflowContext
+from tests.integration.stepping import TABLE
 from tests.servers import Store
 from tests.workflow.conftest import MakeRig
-from tests.workflow.rig import TABLE, Rig
+from tests.workflow.rig import Rig
 
 HOUR = timedelta(hours=1)
 WRITES = ("put_item", "update_item", "delete_item", "transact_write_items")
@@ -143,7 +144,7 @@ def units_of(rig: Rig, name: str, *args: Any) -> float:
         return reply
 
     def watch(process: Any) -> None:
-        client = process.client._client
+        client = process.client.inner
         for write in WRITES:
             setattr(client, write, partial(count, getattr(client, write)))
 

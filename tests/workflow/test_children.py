@@ -137,14 +137,14 @@ def test_children_that_end_in_reverse_order_wake_their_parent_once(make_rig: Mak
 def touches_of_the_run(rig: Rig, worker: Process) -> Counter[str]:
     """Counts the writes of the parent's run item from here on."""
     touched: Counter[str] = Counter()
-    inner = worker.client._client.update_item
+    inner = worker.client.inner.update_item
 
     def counting(**params: Any) -> Any:
         key = params["Key"]
         touched["parent"] += (key["pk"]["S"], key["sk"]["S"]) == (f"run#{rig.notes['run_id']}", "run")
         return inner(**params)
 
-    worker.client._client.update_item = counting  # type: ignore[method-assign]
+    worker.client.inner.update_item = counting
     return touched
 
 

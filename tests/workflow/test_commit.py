@@ -12,8 +12,9 @@ from dynadurable.errors import CommitRefusedError, StepFailedError
 from dynadurable.storage.items import DEAD
 from dynadurable.testing.memory import MemoryClient
 from dynadurable.workflow.context import WorkflowContext
+from tests.integration.stepping import TABLE
 from tests.workflow.conftest import MakeRig
-from tests.workflow.rig import TABLE, Define, Rig, stopped_everywhere
+from tests.workflow.rig import Define, Rig, stopped_everywhere
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 
@@ -36,7 +37,7 @@ def put_once(name: str) -> dict[str, Any]:
 
 
 def held(rig: Rig, name: str) -> int:
-    [row] = [row for row in rig.store.items(TABLE) if row["pk"]["S"] == "stock" and row["sk"]["S"] == name]
+    [row] = [row for row in rig.items() if row["pk"]["S"] == "stock" and row["sk"]["S"] == name]
     return int(row["held"]["N"])
 
 

@@ -13,8 +13,9 @@ from dynadurable import App, Retry
 from dynadurable.storage.items import DEAD
 from dynadurable.testing.memory import MemoryClient
 from dynadurable.workflow.context import WorkflowContext
+from tests.integration.stepping import TABLE
 from tests.workflow.conftest import MakeRig
-from tests.workflow.rig import TABLE, Process, Rig
+from tests.workflow.rig import Process, Rig
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 FROZEN = timedelta(seconds=35)
@@ -63,15 +64,15 @@ def test_a_lease_counts_from_before_its_claim_was_sent(make_rig: MakeRig) -> Non
     rig = make_rig(two_steps)
     rig.start("flow")
     slow = rig.process()
-    inner = slow.client._client.update_item
+    inner = slow.client.inner.update_item
 
     def late(**params: Any) -> Any:
         reply = inner(**params)
         rig.clock.advance(FROZEN)
-        slow.client._client.update_item = inner  # type: ignore[method-assign]
+        slow.client.inner.update_item = inner
         return reply
 
-    slow.client._client.update_item = late  # type: ignore[method-assign]
+    slow.client.inner.update_item = late
     assert slow.work()[0] == "lost"
     assert rig.result() == 2, "another attempt of the same process"
     assert rig.effects == {"a": 1, "b": 1}
@@ -123,7 +124,7 @@ def unreachable(
     process: Process, rig: Rig, matches: Callable[[dict[str, Any]], bool], *, applied: bool
 ) -> dict[str, int]:
     """Requests that match break until their driver gives up, and then never again."""
-    inner, broken = process.client._client.update_item, {"tries": 0}
+    inner, broken = process.client.inner.update_item, {"tries": 0}
 
     def update_item(**params: Any) -> Any:
         if matches(params) and broken["tries"] < 10:
@@ -133,7 +134,7 @@ def unreachable(
             raise ReadTimeoutError(endpoint_url="memory://")
         return inner(**params)
 
-    process.client._client.update_item = update_item  # type: ignore[method-assign]
+    process.client.inner.update_item = update_item
     return broken
 
 
