@@ -160,7 +160,8 @@ async def _in_the_way(items: Items, error: ConditionFailedError, run: Run, mark:
     try:
         return stands or await read(items, run_id)
     except NewerFormatError:
-        await _ignoring_condition(_forgetting(items, mark))
+        if not error.ambiguous:  # else it may be our own run, which a newer version has gone on with
+            await _ignoring_condition(_forgetting(items, mark))
         raise
 
 
