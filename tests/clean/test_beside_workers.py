@@ -13,7 +13,7 @@ from pynamodb.expressions.condition import Condition
 from dynadurable.storage import cleaning, leftovers
 from dynadurable.storage.leftovers import Subject
 from tests.simulation.cleaning import CleaningCast, CleaningChecker, shortened
-from tests.simulation.run import failing, play
+from tests.simulation.play import failing, play
 from tests.simulation.world import World
 
 CHUNK = 40

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.simulation.cleaning import CleaningCast, shortened
-from tests.simulation.run import play
+from tests.simulation.play import play
 from tests.simulation.world import World
 from tests.terminal import misplaced_ttls
 

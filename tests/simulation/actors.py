@@ -264,8 +264,9 @@ class Cast:
                 event = f"gave up: {error}"
             world.note(name, f"{candidate.run_id[-6:]}: {event}")
             if candidate.job != SCHEDULE_JOB:
-                told = {held.reason for held in keeper.kept if held.mark.token == ids.last}
-                self.checker.attempt_ended(name, ids.last, event, told_lost=LOST in told)
+                last = keeper.kept[-1] if event == "lost" and keeper.kept else None
+                token = ids.last if last is None else str(last.mark.token)
+                self.checker.attempt_ended(name, token, event, told_lost=last is not None and last.reason == LOST)
 
     def _renewing(self, name: str, engine: Engine, keeper: SimulatedKeeper) -> Steps:
         world = self.world

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.simulation.actors import Cast
 from tests.simulation.cleaning import CleaningCast
 from tests.simulation.leases import LeaseCast
+from tests.simulation.newer import NewerCast, NewerLeaseCast
 from tests.simulation.schedules import ScheduleCast
 from tests.simulation.workflows import WorkflowCast
 
@@ -14,8 +15,11 @@ CASTS: dict[str, type[Cast]] = {
     "cleaning": CleaningCast,
     "schedules": ScheduleCast,
     "leases": LeaseCast,
+    "newer": NewerCast,
+    "newer leases": NewerLeaseCast,
 }
-TURNS = ("jobs", "workflows", "cleaning", "jobs", "workflows", "schedules", "jobs", "workflows", "leases", "jobs")
+_MOST = ("jobs", "workflows", "cleaning", "jobs", "workflows", "schedules", "jobs", "workflows", "leases", "jobs")
+TURNS = (*_MOST, *_MOST[:-2], "newer", "newer leases")
 
 
 def name_of(seed: int) -> str:

@@ -91,7 +91,7 @@ class LeaseKeeper:
         self.kept.append(tenure)
 
     def forget(self, tenure: Tenure) -> None:
-        self.kept.remove(tenure)
+        self.kept = [one for one in self.kept if one is not tenure]
 
 
 class LeaseCast(Cast):

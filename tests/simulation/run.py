@@ -1,117 +1,66 @@
 """Runs seeds: ``python -m tests.simulation.run --seeds 100000``; a seed that fails prints its history.
 
-python -m tests.simulation.run --seeds 20000 --from 5000
-python -m tests.simulation.run --seed 4711              one seed with its history
-python -m tests.simulation.run --mutants                the table of removed conditions
+python -m tests.simulation.run --seeds 20000 --from 5000 --jobs 2
+python -m tests.simulation.run --seeds 100000 --log done.jsonl    goes on where it was stopped
+python -m tests.simulation.run --seeds 1000 --cast workflows
+python -m tests.simulation.run --seed 4711                        one seed with its history
+python -m tests.simulation.run --mutants                          makes docs/protocol-mutants.md
+python -m tests.simulation.run --cases                            known defects of others, each found again
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import multiprocessing
 import sys
-from collections.abc import Callable, Iterable
-from unittest import mock
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 from dynadurable.clock import SystemClock
-from dynadurable.storage import runs
-from tests.simulation.actors import Cast
-from tests.simulation.casts import cast_of
-from tests.simulation.processes import Process, Scheduler
-from tests.simulation.world import CALM, CheckFailedError, Weather, World
+from tests.simulation.casts import CASTS, name_of
+from tests.simulation.play import play
+from tests.simulation.world import CheckFailedError
 
-CLEAN_UP_ROUNDS = 60
-GRACE_MS = 40_000  # shorter than in earnest, so that seeds see what happens past it
-LIE_MS = 15_000
+CHUNK = 100
+MAX_FAILURES = 20
 
-
-def play(seed: int, cast_type: type[Cast] | None = None) -> World:
-    """One seed from the beginning to the end, played by that cast, or by the one whose turn it is.
-
-    Raises:
-        CheckFailedError: a promise was broken; the world's history is in its ``history``.
-    """
-    world = World(seed=seed)
-    kind = cast_type or cast_of(seed)
-    _decide(world, kind)
-    try:
-        with mock.patch.object(runs, "GRACE_MS", GRACE_MS), kind.surroundings():
-            cast = kind(world)
-            Scheduler(world, [Process(threads) for threads in cast.processes()]).run()
-            world.check()
-            _clean_up(world, cast)
-            if world.dice.random() < 0.2:
-                _use_again(world, cast)
-    except CheckFailedError as error:
-        error.history = world.history
-        raise
-    return world
+Write = Callable[[str], object]
 
 
-def _decide(world: World, kind: type[Cast]) -> None:
-    """What kind of world it is."""
-    dice = world.dice
-    if kind.may_be_calm and dice.random() < 0.1:
-        return
-    world.weather = Weather(
-        lost_request=dice.choice((0.0, 0.02, 0.08)),
-        lost_reply=dice.choice((0.0, 0.02, 0.08)),
-        twice=dice.choice((0.0, 0.0, 0.03)),
-        late=dice.choice((0.0, 0.0, 0.03)),
-        slow=dice.choice((0.0, 0.0, 0.05)),
-        throttled=dice.choice((0.0, 0.02)),
-        conflict=dice.choice((0.0, 0.05)),
-        kill=dice.choice((0.0, 0.003, 0.012)),
-        frozen=dice.choice((0.0, 0.006, 0.02)),
-        jump=0.01,
-        hurry=1,
-        clock=dice.choice((0.0, 0.0, 0.01)),
-    )
-    world.lie_ms = LIE_MS if dice.random() < 0.1 else 0
-    world.starts_with_nothing = dice.random() < 0.1
+@dataclass(kw_only=True)
+class Chunk:
+    """Some seeds, and what came of them."""
+
+    first: int
+    last: int
+    cast: str | None = None
+    seconds: float = 0.0
+    calls: int = 0
+    failures: list[tuple[int, str]] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return f"{self.cast} {self.first}-{self.last}"
 
 
-def _clean_up(world: World, cast: Cast) -> None:
-    """Faults stop. Fresh workers work until nothing is due; nothing may be left."""
-    world.weather, world.lie_ms = CALM, 0
-    world.note("-", "faults stop")
-    world.deliver(all_of_it=True)
-    for steps in cast.last_words():
-        world.to_the_end(steps)
-    for round_number in range(CLEAN_UP_ROUNDS):
-        world.now_ms += 30_000
-        Scheduler(world, [Process(cast.worker(f"worker-again-{round_number}", 12, patient=False))]).run()
-        world.check()
-        if cast.is_over():
-            break
-    cast.checker.at_the_end()
-
-
-def _use_again(world: World, cast: Cast) -> None:
-    """What has ended does not stand in the way of what comes after it."""
-    for steps in cast.afterwards():
-        world.to_the_end(steps)
-    _clean_up(world, cast)
-
-
-# --- the command ----------------------------------------------------------------------------------
-
-
-def failing(seeds: Iterable[int], cast_type: type[Cast] | None = None) -> list[tuple[int, str, list[str]]]:
-    """The seeds that break a promise."""
-    found = []
-    for seed in seeds:
-        try:
-            play(seed, cast_type)
-        except CheckFailedError as error:
-            found.append((seed, str(error), list(error.history)))
-    return found
-
-
-def _some(chunk: tuple[int, int]) -> list[tuple[int, str, list[str]]]:
+def played(chunk: Chunk) -> Chunk:
+    """Play them."""
     logging.disable(logging.CRITICAL)
-    return failing(range(*chunk))
+    clock = SystemClock()
+    began = clock.monotonic()
+    kind = None if chunk.cast is None else CASTS[chunk.cast]
+    for seed in range(chunk.first, chunk.last + 1):
+        try:
+            chunk.calls += play(seed, kind).sent
+        except CheckFailedError as error:
+            chunk.failures.append((seed, str(error)))
+        except Exception as error:  # noqa: BLE001 - a seed that breaks is reported, the others are played
+            chunk.failures.append((seed, f"seed {seed}: {type(error).__name__}: {error}"))
+    chunk.seconds = clock.monotonic() - began
+    return chunk
 
 
 def main() -> int:
@@ -119,45 +68,78 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=2_000)
     parser.add_argument("--from", dest="first", type=int, default=0)
     parser.add_argument("--seed", type=int)
-    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--cast", choices=list(CASTS))
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--log", type=Path)
     parser.add_argument("--mutants", action="store_true")
+    parser.add_argument("--cases", action="store_true")
     options = parser.parse_args()
     logging.disable(logging.CRITICAL)
     if options.mutants:
-        from tests.simulation.mutants import show
+        from tests.simulation.survey import show_mutants
 
-        return show(options.seeds)
+        return show_mutants(options.seeds, jobs=options.jobs, write=print)
+    if options.cases:
+        from tests.simulation.cases import show_cases
+
+        return show_cases(options.seeds, write=print)
     if options.seed is not None:
-        return _one(options.seed, print)
-    return _many(options.first, options.seeds, options.processes, print)
+        return _one(options.seed, options.cast, print)
+    chunks = _chunks(options.first, options.seeds, options.cast, options.log)
+    return _many(chunks, options.jobs, options.log, print)
 
 
-def _one(seed: int, write: Callable[[str], object]) -> int:
+def _one(seed: int, cast: str | None, write: Write) -> int:
+    write(f"seed {seed}, played by the cast of {cast or name_of(seed)}")
     try:
-        history, verdict = play(seed).history, "every promise was kept"
+        history, verdict = play(seed, None if cast is None else CASTS[cast]).history, None
     except CheckFailedError as error:
         history, verdict = list(error.history), str(error)
     for line in history:
         write(line)
-    write(verdict)
-    return int(verdict != "every promise was kept")
+    write(verdict or "every promise was kept")
+    return int(verdict is not None)
 
 
-def _many(first: int, count: int, processes: int, write: Callable[[str], object]) -> int:
+def _chunks(first: int, count: int, cast: str | None, log: Path | None) -> list[Chunk]:
+    """What is to be played: without those that a log says were played, and found nothing."""
+    clean = {chunk.name for chunk in _logged(log) if not chunk.failures}
+    end = first + count
+    chunks = [Chunk(first=one, last=min(one + CHUNK, end) - 1, cast=cast) for one in range(first, end, CHUNK)]
+    return [chunk for chunk in chunks if chunk.name not in clean]
+
+
+def _logged(log: Path | None) -> Iterator[Chunk]:
+    if log is not None and log.exists():
+        for line in log.read_text().splitlines():
+            yield Chunk(**json.loads(line))
+
+
+def _many(chunks: list[Chunk], jobs: int, log: Path | None, write: Write) -> int:
     clock = SystemClock()
-    began = clock.monotonic()
-    chunks = [(start, min(start + 50, first + count)) for start in range(first, first + count, 50)]
-    failures: list[tuple[int, str, list[str]]] = []
-    with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        for found in pool.imap_unordered(_some, chunks):
-            failures.extend(found)
-            if len(failures) > 20:
+    began, done = clock.monotonic(), []
+    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+        for chunk in pool.imap_unordered(played, chunks):
+            done.append(chunk)
+            for _, why in chunk.failures:
+                write(why)
+            if log is not None:
+                with log.open("a") as out:
+                    out.write(json.dumps(asdict(chunk)) + "\n")
+            sys.stdout.flush()
+            if sum(len(one.failures) for one in done) > MAX_FAILURES:
                 break
-    seconds = clock.monotonic() - began
-    for seed, why, _ in sorted(failures)[:20]:
-        write(f"seed {seed}: {why}")
-    write(f"{count} seeds, {len(failures)} failures, {count / seconds:.0f} seeds/s")
-    return int(bool(failures))
+    _report(done, clock.monotonic() - began, jobs, write)
+    return int(any(chunk.failures for chunk in done))
+
+
+def _report(done: list[Chunk], seconds: float, jobs: int, write: Write) -> None:
+    seeds = sum(chunk.last - chunk.first + 1 for chunk in done)
+    calls, failures = sum(chunk.calls for chunk in done), sum(len(chunk.failures) for chunk in done)
+    write(
+        f"{seeds} seeds, {failures} failures; {seeds / seconds:.0f} seeds/s and {calls / seconds:.0f} interleaved "
+        f"calls/s in {jobs} processes, {calls / max(1, seeds):.0f} calls a seed"
+    )
 
 
 if __name__ == "__main__":

@@ -84,10 +84,10 @@ class ScheduleChecker(Checker):
             self.fail(f"{actor} started the run {run_id} of a slot that no schedule owes")
 
     def at_the_end(self) -> None:
-        super().at_the_end()
         missing = [run_id for run_id in self.owed if not self.started[run_id]]
         if missing:
             self.fail(f"slots without their run: {missing}")
+        super().at_the_end()
         if self.going_on():
             self.fail(f"schedules stand still: {self.going_on()}")
 

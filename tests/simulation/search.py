@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Generator
 from typing import Any
 
+from dynadurable.errors import StoreError
 from dynadurable.storage import marks
 from dynadurable.storage.marks import Candidate
 from dynadurable.worker.engine import Engine
@@ -16,16 +17,24 @@ SETTINGS_KEY = ("queue#default#0", "!settings")
 
 
 class AtOnce:
-    """Steps a plan of reads without letting anybody act in between, for the poller."""
+    """Steps a plan without letting anybody act in between."""
 
     def __init__(self, world: World, actor: str) -> None:
         self._world, self._actor = world, actor
 
     def run(self, plan: Coroutine[Any, Any, Any], *, give_up_at: float | None = None) -> Any:
+        return self.go_on(plan, None)
+
+    def go_on(self, plan: Coroutine[Any, Any, Any], failed: BaseException | None) -> Any:
+        """From its beginning, or from a request of it that has failed."""
         reply: Any = None
         try:
             while True:
-                reply = self._world.execute(self._actor, plan.send(reply))
+                call = plan.send(reply) if failed is None else plan.throw(failed)
+                try:
+                    reply, failed = self._world.execute(self._actor, call), None
+                except StoreError as error:
+                    failed = error
         except StopIteration as stop:
             return stop.value
 
