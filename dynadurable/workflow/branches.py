@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from .core import Core
 
 DEFAULT_CONCURRENCY = 10
-CONTEXT_NAMES = {"WorkflowContext", "AsyncWorkflowContext"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,15 +33,12 @@ class BranchCall:
     step: StepCall | None
 
 
-def branch_calls(
-    functions: Iterable[tuple[str, Callable[..., Any], Sequence[Any]]], *, retry: Retry | None
-) -> list[BranchCall]:
-    """Check what is to be run side by side."""
-    calls: list[BranchCall] = []
-    for name, function, args in functions:
-        step = None if takes_context(function) else StepCall.of(function, args, {}, name=name, retry=retry)
-        calls.append(BranchCall(name=name, function=function, args=args, step=step))
-    return calls
+def branch_call(
+    name: str, function: Callable[..., Any], args: Sequence[Any], *, is_code: bool, retry: Retry | None
+) -> BranchCall:
+    """Check what is to be run beside others. ``is_code``: it is given a context."""
+    step = None if is_code else StepCall.of(function, args, {}, name=name, retry=retry)
+    return BranchCall(name=name, function=function, args=args, step=step)
 
 
 def scope_name(name: str, number: int = 1) -> str:
@@ -52,22 +47,6 @@ def scope_name(name: str, number: int = 1) -> str:
     for sign in "%/[]#":
         text = text.replace(sign, f"%{ord(sign):02X}")
     return f"{text}#{number}" if number > 1 else text
-
-
-def takes_context(function: Callable[..., Any]) -> bool:
-    """Whether the first parameter is a workflow's context: by its annotation, or by the name ``ctx``."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return False
-    first = next(iter(parameters), None)
-    if first is None:
-        return False
-    annotation = first.annotation
-    if annotation is first.empty:
-        return first.name == "ctx"
-    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
-    return text.rpartition(".")[2] in CONTEXT_NAMES
 
 
 @dataclass(kw_only=True)

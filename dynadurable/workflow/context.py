@@ -195,10 +195,8 @@ class WorkflowContext(WorkflowContextBase):
         Raises:
             BranchesFailedError: it did not complete as asked for; ``results`` holds what became of each branch.
         """
-        known, branches = items_of(function, items, name)
-        plan = self._core.batch(
-            caller(), known, branches, max_concurrency=max_concurrency, completion=completion, retry=retry
-        )
+        known, branches = items_of(type(self), function, items, name, retry)
+        plan = self._core.batch(caller(), known, branches, max_concurrency=max_concurrency, completion=completion)
         return self._run(plan)  # type: ignore[no-any-return]
 
     def parallel(
@@ -210,10 +208,8 @@ class WorkflowContext(WorkflowContextBase):
         retry: Retry | None = None,
     ) -> Results[Any]:
         """Call these functions side by side: each one, or a pair of a name and one, as ``map`` does for an item."""
-        branches = branches_of(functions)
-        plan = self._core.batch(
-            caller(), name, branches, max_concurrency=max_concurrency, completion=completion, retry=retry
-        )
+        branches = branches_of(type(self), functions, retry)
+        plan = self._core.batch(caller(), name, branches, max_concurrency=max_concurrency, completion=completion)
         return self._run(plan)  # type: ignore[no-any-return]
 
     def group(

@@ -226,7 +226,7 @@ class AsyncWorkflowContext(WorkflowContextBase):
         retry: Retry | None = None,
     ) -> Awaited[Results[Any]]:
         """Call the function for each item, some of them at once; see ``WorkflowContext.map``."""
-        known, branches = items_of(function, items, name)
+        known, branches = items_of(type(self), function, items, name, retry)
         return self._run(
             partial(
                 self._core.batch,
@@ -235,7 +235,6 @@ class AsyncWorkflowContext(WorkflowContextBase):
                 branches,
                 max_concurrency=max_concurrency,
                 completion=completion,
-                retry=retry,
             )
         )
 
@@ -253,10 +252,9 @@ class AsyncWorkflowContext(WorkflowContextBase):
                 self._core.batch,
                 caller(),
                 name,
-                branches_of(functions),
+                branches_of(type(self), functions, retry),
                 max_concurrency=max_concurrency,
                 completion=completion,
-                retry=retry,
             )
         )
 

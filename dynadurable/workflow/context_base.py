@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -13,9 +14,12 @@ from uuid import UUID
 from ..errors import ConfigurationError
 from ..model import codec
 from ..model.completion import Completion
+from ..model.context_parameter import takes_a_context
 from ..model.derived import dice_of, uuid_of
 from ..model.job import Job
+from ..model.retry import Retry
 from . import children
+from .branches import BranchCall, branch_call
 from .core import Core
 from .steps import name_of
 
@@ -106,28 +110,31 @@ def payload_of(job: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple
     return checked, data
 
 
-def branches_of(functions: Sequence[Named]) -> list[tuple[str, Callable[..., Any], Sequence[Any]]]:
-    """The branches of ``parallel``: functions, or pairs of a name and a function."""
-    named: list[tuple[str, Callable[..., Any], Sequence[Any]]] = []
-    for one in functions:
-        if isinstance(one, tuple):
-            name, function = one
-            named.append((name, function, ()))
-        else:
-            named.append((name_of(one, None), one, ()))
-    return named
+def branches_of(kind: type, functions: Sequence[Named], retry: Retry | None) -> list[BranchCall]:
+    """The branches of ``parallel``: functions, or pairs of a name and a function. ``kind``: of the context."""
+    named = [one if isinstance(one, tuple) else (name_of(one, None), one) for one in functions]
+    return [branch_call(name, one, (), is_code=_is_code(one, kind), retry=retry) for name, one in named]
 
 
 def items_of(
-    function: Callable[..., Any], items: Iterable[Any], name: str | None
-) -> tuple[str, list[tuple[str, Callable[..., Any], Sequence[Any]]]]:
-    """The branches of ``map``: one for each item, in order."""
+    kind: type, function: Callable[..., Any], items: Iterable[Any], name: str | None, retry: Retry | None
+) -> tuple[str, list[BranchCall]]:
+    """The name of a ``map``, and its branches: one for each item, in order."""
     if isinstance(items, (set, frozenset)):
         raise ConfigurationError(
             "the order of a set is another one in every process: give map a list, such as sorted(...)"
         )
-    known = name_of(function, name)
-    return known, [(known, function, (item,)) for item in items]
+    known, is_code = name_of(function, name), _is_code(function, kind)
+    return known, [branch_call(known, function, (item,), is_code=is_code, retry=retry) for item in items]
+
+
+def _is_code(function: Callable[..., Any], kind: type) -> bool:
+    """Whether it has operations of its own: its first parameter is a context, by its annotation or called ``ctx``."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return False
+    return takes_a_context(function, signature, (WorkflowContextBase, kind))
 
 
 ALL = Completion.all()

@@ -7,7 +7,7 @@ the operation's own plan brings about and records.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -29,7 +29,7 @@ from ..storage import signals
 from ..storage.call import Plan
 from ..storage.keys import check_name
 from . import children, commit, steps, waits
-from .branches import Branches, branch_calls, scope_name
+from .branches import BranchCall, Branches, scope_name
 from .execution import Execution
 from .place import NOWHERE, Place
 from .reached import STARTED, Reached, Stage
@@ -190,13 +190,11 @@ class Core:
         self,
         where: Place,
         name: str,
-        functions: Iterable[tuple[str, Callable[..., Any], Sequence[Any]]],
+        calls: Sequence[BranchCall],
         *,
         max_concurrency: int,
         completion: Completion,
-        retry: Retry | None,
     ) -> Results[Any]:
-        calls = branch_calls(functions, retry=retry)
         past = self._reach(BATCH, check_name("a name", name), where)
         work = Branches(
             core=self, past=past, calls=calls, limit=max_concurrency, completion=completion, name=name, here=where

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
@@ -162,6 +162,27 @@ def test_a_group_has_names_of_its_own(make_rig: MakeRig) -> None:
         "step leaf: done",
         "step part#2/leaf: done",
     ]
+
+
+Ours = WorkflowContext
+
+
+@pytest.mark.parametrize(
+    "annotation", ["Ours", "WorkflowContext", "WorkflowContext | None", Annotated[Ours, "x"], Ours]
+)
+def test_code_of_its_own_is_known_however_its_context_is_spelled(make_rig: MakeRig, annotation: Any) -> None:
+    """As for jobs: aliases, strings, unions and ``Annotated`` are seen through."""
+
+    def code(ctx: WorkflowContext, rig: Rig) -> Any:
+        def branch(own: Any, n: int) -> int:
+            return int(own.step(lambda: n, name="leaf"))
+
+        branch.__annotations__["own"] = annotation
+        return list(ctx.map(branch, range(2)))
+
+    rig = finished(make_rig, code)
+    assert rig.result() == [0, 1]
+    assert "step branch[1]/leaf: done" in rig.told()
 
 
 # --- completion -----------------------------------------------------------------------------------
