@@ -11,6 +11,7 @@ from dynadurable.storage.call import Call, Plan, Several
 from dynadurable.storage.items import Item, Items, Mark, Run, bind
 from dynadurable.storage.keys import mark_sort_key, queue_partition, run_partition
 from dynadurable.storage.schema import TableSchema
+from dynadurable.workflow.turn import ThreadTurn
 
 ITEMS: Items = bind(TableSchema(table="shop"))
 NOW_MS = 1_800_014_400_000
@@ -60,8 +61,12 @@ def _step(plan: Plan[Any], played: Played, answer: Callable[[Call], Answer]) -> 
             step = plan.throw(reply) if isinstance(reply, Exception) else plan.send(reply)
             if isinstance(step, Call):
                 reply = answer(step)
+            elif isinstance(step, Several):
+                reply = [_of(one, answer) for one in step.plans]
             else:
-                reply = [_of(one, answer) for one in step.plans] if isinstance(step, Several) else None
+                reply = None
+                if isinstance(step, ThreadTurn):
+                    step.perform()
     except StopIteration as stop:
         played.result = stop.value
     except Exception as error:  # noqa: BLE001 - whatever the plan raises is what is asked for

@@ -207,6 +207,18 @@ def test_a_page_that_begins_behind_what_is_due_is_empty_and_costs_nothing() -> N
     assert (played.result.candidates, played.result.next_start, played.calls) == ((), None, [])
 
 
+def test_a_poll_passes_over_what_is_no_mark() -> None:
+    strangers = [{"pk": {"S": "queue#default#0"}, "sk": {"S": name}} for name in ("zzz", a_mark().sk)]
+    page = {"Items": [{**strangers[0], "dd_v": {"N": "1"}}, strangers[1], a_mark().serialize()]}
+    plan = marks.poll(ITEMS, queue="default", shard=0, limit=5, until_ms=None)
+    assert [candidate.run_id for candidate in play(plan, page).result.candidates] == [RUN_ID]
+
+
+def test_a_checkpoint_that_older_copies_keep_overtaking_gives_up() -> None:
+    plan = marks.checkpoint(ITEMS, a_mark(cursor=b"0"), cursor=b"1", lease_until_ms=NOW_MS)
+    assert isinstance(play(plan, by=lambda _: refused(a_mark(cursor=b"7"))).error, LeaseLostError)
+
+
 def test_a_checkpoint_meets_an_older_copy_of_its_own() -> None:
     """The reply of the first try was lost and the next one is refused; or a copy of an earlier cursor came between."""
 
@@ -356,6 +368,11 @@ def test_where_a_run_is_follows_from_its_id_where_nothing_else_is_known() -> Non
     assert Found(run_id=RUN_ID).place == ("default", 0)
     assert Found(run_id="job@key").place is None
     assert Found(run_id="job@key", run=a_run(queue="mail", shard=2)).place == ("mail", 2)
+
+
+def test_a_mark_of_a_newer_version_is_found_and_not_read() -> None:
+    seen = play(lookup.find(ITEMS, RUN_ID), by=lambda _: found(newer(a_mark(generation=None)))).result
+    assert (seen.unreadable, seen.mark) == (True, None)
 
 
 def test_an_input_lies_in_the_run_or_in_its_page() -> None:

@@ -18,16 +18,37 @@ from dynadurable.errors import (
     BodyCancelledError,
     ConfigurationError,
     Interrupted,
+    RequestRefusedError,
     StepTimeoutError,
     StoreUnavailableError,
     TransactionFailedError,
 )
 from dynadurable.model.history import Past
 from dynadurable.model.record import Identity, Record, pack
+from dynadurable.storage import signals
+from dynadurable.storage.journal import Loaded
+from dynadurable.storage.signals import OK, Signal
+from dynadurable.worker import endings
+from dynadurable.worker.held import Held
 from dynadurable.workflow import children, commit, steps
-from dynadurable.workflow.halt import JournalLost
+from dynadurable.workflow.execution import Execution
+from dynadurable.workflow.halt import Halted, JournalLost
 from dynadurable.workflow.steps import StepBody
-from tests.unit.scripted import DONE, ITEMS, LIFE, NOW_MS, RUN_ID, a_mark, a_run, cancelled, found, play
+from dynadurable.workflow.turn import ThreadTurn
+from tests.unit.scripted import (
+    DONE,
+    ITEMS,
+    LIFE,
+    NOW_MS,
+    RUN_ID,
+    a_mark,
+    a_run,
+    cancelled,
+    changed,
+    found,
+    play,
+    refused,
+)
 
 NOTHING: dict[str, Any] = {}
 IDENTITY = Identity("commit", "commit", "", 1)
@@ -217,6 +238,85 @@ def test_a_step_is_called_as_its_function_is() -> None:
     assert steps.name_of(Charging(), None) == "Charging"
     with pytest.raises(ConfigurationError, match="a lambda has no name"):
         steps.name_of(lambda: None, None)
+
+
+def test_a_wait_that_ends_early_is_gone_on_with() -> None:
+    """A clock may say that a wait is over before its time."""
+
+    class Hasty(SystemClock):
+        early = True
+
+        def wait(self, event: threading.Event, seconds: float) -> bool:
+            if self.early:
+                self.early = False
+                return False
+            return super().wait(event, seconds)
+
+    step = body(lambda: 7, timeout=MINUTE)
+    step._clock = Hasty()
+    assert step.perform() == 7
+
+
+# --- what an execution does with its journal ------------------------------------------------------
+
+
+def execution(**facts: Any) -> Execution:
+    engine: Any = SimpleNamespace(items=ITEMS, clock=SystemClock(), worker_id="me", build=None)
+    held = Held(a_mark(), run_id=RUN_ID, lease_seconds=30.0, sent=engine.clock.monotonic())
+    attempt = endings.Attempt(engine=engine, held=held, mark=a_mark(), run=a_run(workflow=True, **facts), job=None)
+    return Execution(attempt, Loaded(records=[], tail=[], input=b"x"), ThreadTurn())
+
+
+def entry(**facts: Any) -> Record:
+    return Record(**{"identity": Identity("step", "charge", "", 1), "phase": 1, "at_ms": NOW_MS, **facts})
+
+
+def recorded(one: Execution, *answers: Any) -> Any:
+    return play(one.record(entry()), *answers)
+
+
+def test_what_ended_an_attempt_first_is_what_ended_it() -> None:
+    one, first = execution(), JournalLost(ValueError("first"))
+    for stop in (first, JournalLost(ValueError("second"))):
+        with pytest.raises(JournalLost, match="first"):
+            one.end(stop)
+    with pytest.raises(JournalLost, match="first"):
+        recorded(one)
+
+
+def test_a_run_that_waits_says_that_it_waits_no_more_before_anything_is_done() -> None:
+    assert play(execution().settle_waits()).operations == []
+    waiting = execution(waits={"e#go"})
+    assert play(waiting.settle_waits(), changed(a_run(workflow=True))).operations == ["UpdateItem"]
+    assert play(waiting._flushed(always=True)).operations == []  # somebody else has said so meanwhile
+
+
+@pytest.mark.parametrize(
+    ("error", "ends_as", "told"),
+    [
+        (refused(), Interrupted, "lease lost"),
+        (StoreUnavailableError("UpdateItem", "down"), JournalLost, None),
+        (RequestRefusedError("UpdateItem", "too large"), Halted, None),
+    ],
+)
+def test_a_record_that_could_not_be_written_ends_the_attempt(error: Any, ends_as: Any, told: str | None) -> None:
+    one = execution()
+    with pytest.raises(ends_as):
+        recorded(one, error)
+    assert one.held.reason == told
+
+
+def test_a_wish_to_cancel_is_learnt_with_each_record() -> None:
+    one = execution()
+    assert recorded(one, changed(a_run(workflow=True, cancelled=True))).error is None
+    assert one.held.reason == "cancelled"
+
+
+def test_a_large_signal_stays_where_it_lies() -> None:
+    one, past = execution(), Past(identity=Identity("event", "go", "", 1))
+    small = one.told(past, "e#go", Signal(value=b"1", outcome=OK, at_ms=NOW_MS), 1, {})
+    large = one.told(past, "e#go", Signal(value=b"1" * 5_000, outcome=OK, at_ms=NOW_MS), 1, {})
+    assert (small.page, large.page) == ("", signals.sort_key(LIFE, "e#go"))
 
 
 # --- children -------------------------------------------------------------------------------------
