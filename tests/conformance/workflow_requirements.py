@@ -2,7 +2,8 @@
 
 The ids are those of the package ``aws-durable-execution-conformance-tests`` 1.0.0 (suites 1 step, 2 wait, 3 child
 context, 4 callback, 6 wait for condition, 7 wait for callback, 8 parallel, 9 map). A value names a test below
-``tests/workflow`` as ``file::test``, or begins with "n/a" and says why.
+``tests/workflow`` as ``file::test``, or begins with "n/a" and says why. Those of ``test_by_plain_code`` are a
+parameter there and a line of the user's own code here; what then happens is the same.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ from __future__ import annotations
 COUNTS = {1: 20, 2: 5, 3: 18, 4: 19, 6: 13, 7: 15, 8: 22, 9: 20}
 """How many requirements each suite has."""
 
-_SERDES = "n/a: one codec for everything, which keeps the types that custom serialisers are for (test_values.py)"
-_NESTING = "n/a: branches have no records of their own, so there is no other nesting to choose"
+_ENCODINGS = "test_by_plain_code::test_a_step_may_encode_and_the_code_decode"
+_DECODINGS = "test_by_plain_code::test_what_the_outside_sends_is_decoded_by_the_code"
+_NESTING = "test_by_plain_code::test_branches_add_no_records_of_their_own"
+_HANDED_OUT = "test_by_plain_code::test_a_callback_is_handed_out_in_a_step"
+_NOT_CAUGHT = "test_by_plain_code::test_what_becomes_of_it_kills_the_run_if_nobody_catches_it"
 _COMPLETION = "test_branches::test_completion"
 _STEPS = "test_requirements::test_steps"
 _GROUPS = "test_requirements::test_groups"
@@ -24,8 +28,8 @@ REQUIREMENTS: dict[str, str] = {
     "1-3": "test_stop_after_every_write::test_it_ends_as_if_nothing_had_happened",
     "1-4": "test_values::test_a_value_is_the_same_on_replay",
     "1-5": "test_values::test_a_value_is_the_same_on_replay",
-    "1-6": _SERDES,
-    "1-7": "n/a: a step's body logs with any logger; ctx.log is for the code around it",
+    "1-6": _ENCODINGS,
+    "1-7": "test_by_plain_code::test_the_body_of_a_step_logs_each_time_that_it_runs",
     "1-8": "test_values::test_a_value_is_the_same_on_replay",
     "1-9": "test_values::test_a_value_is_the_same_on_replay",
     "1-10": "test_steps::test_a_failed_step_is_the_same_error_on_replay",
@@ -36,8 +40,7 @@ REQUIREMENTS: dict[str, str] = {
     "1-15": _STEPS,
     "1-16": _STEPS,
     "1-17": "test_steps::test_an_interrupted_once_step_is_not_called_again",
-    "1-18": "n/a: once=True means once; retries of a step that may have happened are refused "
-    "(test_steps::test_once_and_retries_exclude_each_other)",
+    "1-18": "test_by_plain_code::test_at_most_once_in_each_try",
     "1-19": "test_steps::test_fail_is_final",
     "1-20": "test_steps::test_a_failed_step_is_the_same_error_on_replay",
     "2-1": "test_waits::test_a_sleep_holds_nothing_and_ends_on_time",
@@ -55,13 +58,14 @@ REQUIREMENTS: dict[str, str] = {
     "3-8": _GROUPS,
     "3-9": "test_branches::test_a_group_has_names_of_its_own",
     "3-10": "test_branches::test_a_group_has_names_of_its_own",
-    "3-11": "n/a: the result of a group is not recorded; its code is replayed from its steps",
+    "3-11": "test_by_plain_code::test_a_group_may_make_much_of_little",
     "3-12": "test_async::test_it_ends_as_if_nothing_had_happened",
     "3-13": "test_branches::test_a_group_has_names_of_its_own",
-    "3-14": _SERDES,
+    "3-14": _ENCODINGS,
     "3-15": _GROUPS,
     "3-16": _GROUPS,
-    "3-17": "n/a: the code of a group is replayed; its log lines are not "
+    "3-17": "n/a: a group keeps no result that could spare its code a replay, so that code runs again, as all code "
+    "between steps does; what the requirement looks at, a line logged once, holds for ctx.log "
     "(test_determinism::test_lines_are_logged_once)",
     "3-18": "test_branches::test_a_group_has_names_of_its_own",
     "4-1": "test_waits::test_the_outside_completes_a_callback",
@@ -78,8 +82,8 @@ REQUIREMENTS: dict[str, str] = {
     "4-12": _CALLBACKS,
     "4-13": _CALLBACKS,
     "4-14": _CALLBACKS,
-    "4-15": _SERDES,
-    "4-16": _SERDES,
+    "4-15": _DECODINGS,
+    "4-16": _DECODINGS,
     "4-17": _CALLBACKS,
     "4-18": _CALLBACKS,
     "4-19": _CALLBACKS,
@@ -92,15 +96,25 @@ REQUIREMENTS: dict[str, str] = {
     "6-7": _CONDITIONS,
     "6-8": "test_waits::test_what_a_condition_raises_is_tried_again_and_then_final",
     "6-9": _CONDITIONS,
-    "6-10": "n/a: a condition ends by what it returns being true, so never with None",
-    "6-11": _SERDES,
+    "6-10": "test_by_plain_code::test_a_condition_may_be_met_by_nothing",
+    "6-11": _ENCODINGS,
     "6-12": _CONDITIONS,
     "6-13": _CONDITIONS,
-    **{
-        f"7-{number}": "n/a: there is no such operation; ctx.callback, a step that hands the token out, and result() "
-        "are the same (test_waits, test_requirements)"
-        for number in range(1, 16)
-    },
+    "7-1": _HANDED_OUT,
+    "7-2": _HANDED_OUT,
+    "7-3": _HANDED_OUT,
+    "7-4": _NOT_CAUGHT,
+    "7-5": _NOT_CAUGHT,
+    "7-6": _HANDED_OUT,
+    "7-7": "test_by_plain_code::test_a_step_that_cannot_hand_it_out_fails_first",
+    "7-8": _HANDED_OUT,
+    "7-9": _HANDED_OUT,
+    "7-10": _HANDED_OUT,
+    "7-11": _HANDED_OUT,
+    "7-12": _NOT_CAUGHT,
+    "7-13": "test_by_plain_code::test_a_sign_of_life_puts_the_end_of_patience_off",
+    "7-14": _HANDED_OUT,
+    "7-15": _HANDED_OUT,
     "8-1": "test_branches::test_parallel_runs_different_functions",
     "8-2": "test_branches::test_parallel_runs_different_functions",
     "8-3": "test_branches::test_parallel_runs_different_functions",
@@ -115,7 +129,7 @@ REQUIREMENTS: dict[str, str] = {
     "8-12": _NESTING,
     "8-13": _COMPLETION,
     "8-14": "test_branches::test_branches_have_operations_of_their_own",
-    "8-15": _SERDES,
+    "8-15": _ENCODINGS,
     "8-16": _COMPLETION,
     "8-17": _COMPLETION,
     "8-18": _COMPLETION,
@@ -125,7 +139,7 @@ REQUIREMENTS: dict[str, str] = {
     "8-22": _COMPLETION,
     "9-1": "test_branches::test_branches_have_operations_of_their_own",
     "9-2": "test_branches::test_results_come_in_the_order_of_the_items",
-    "9-3": "n/a: map gives the item; for its place too, map over enumerate(items)",
+    "9-3": "test_by_plain_code::test_items_may_come_with_their_places_or_names",
     "9-4": "test_branches::test_nothing_to_do_is_done_at_once",
     "9-5": _COMPLETION,
     "9-6": "test_branches::test_a_group_of_branches_that_fails_kills_the_run_with_the_cause",
@@ -135,12 +149,12 @@ REQUIREMENTS: dict[str, str] = {
     "9-10": _COMPLETION,
     "9-11": "test_branches::test_results_come_in_the_order_of_the_items",
     "9-12": _NESTING,
-    "9-13": "n/a: branches of a map are numbered; parallel names them",
-    "9-14": _SERDES,
+    "9-13": "test_by_plain_code::test_items_may_come_with_their_places_or_names",
+    "9-14": _ENCODINGS,
     "9-15": "test_branches::test_branches_have_operations_of_their_own",
     "9-16": "test_requirements::test_large_results_of_a_map",
     "9-17": "test_branches::test_completion",
     "9-18": "test_branches::test_completion",
-    "9-19": _SERDES,
-    "9-20": _SERDES,
+    "9-19": _ENCODINGS,
+    "9-20": _ENCODINGS,
 }

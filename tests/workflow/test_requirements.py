@@ -23,9 +23,9 @@ class PassingError(Exception):
     """A kind of error that a policy may name."""
 
 
-def played(make_rig: MakeRig, code: Code, outside: Callable[[Rig], bool] | None = None) -> Rig:
+def played(make_rig: MakeRig, code: Code, outside: Callable[[Rig], bool] | None = None, *, retry: Retry = NONE) -> Rig:
     def define(app: App, rig: Rig) -> None:
-        @app.workflow(keep_result=DAY, retry=NONE)
+        @app.workflow(keep_result=DAY, retry=retry)
         def flow(ctx: WorkflowContext) -> Any:
             return code(ctx, rig)
 
