@@ -29,6 +29,7 @@ from tests.servers import make_client
 TABLE = "chaos"
 REST_SECONDS = 180.0  # a limit, not a wait
 LONGEST_PEACE_SECONDS = 3.0
+LONGEST_OVERTIME_SECONDS = 60.0
 SHOWN_RUNS = 3
 SHOWN_LINES = 120
 
@@ -50,9 +51,22 @@ class Report:
         return "\n".join(lines)
 
 
-def play(store: LocalStore, folder: Path, *, seed: int, seconds: float, workers: int = 3, without: str = "") -> Report:
-    """One round. The store is emptied first; ``folder`` is a new one; ``without`` as for ``Site``."""
-    return _Round(store, folder, seed=seed, seconds=seconds, workers=workers, without=without).play()
+def play(
+    store: LocalStore,
+    folder: Path,
+    *,
+    seed: int,
+    seconds: float,
+    deeds: int = 0,
+    workers: int = 3,
+    without: str = "",
+) -> Report:
+    """One round. The store is emptied first; ``folder`` is a new one; ``without`` as for ``Site``.
+
+    The weather is rough for so many ``seconds``, and until so many ``deeds`` have been done to the workers.
+    """
+    played = _Round(store, folder, seed=seed, seconds=seconds, workers=workers, without=without)
+    return played.play(deeds)
 
 
 class _Round:
@@ -81,14 +95,14 @@ class _Round:
             environment={**os.environ, **credentials(store), "PYTHONPATH": str(REPOSITORY)},
         )
 
-    def play(self) -> Report:
+    def play(self, deeds: int) -> Report:
         short_grace = mock.patch.object(runs, "GRACE_MS", jobs.GRACE_MS)
         with self.rapids, mock.patch.dict(os.environ, credentials(self.store)), short_grace:
             app = self.site.app()
             callers = Callers(app, jobs.define(app, self.site), self.site, self.book, self.problems)
             self.watcher.start()
             try:
-                self._be_rough(callers)
+                self._be_rough(callers, deeds)
                 rested = self._calm_down(callers)
             finally:
                 callers.stop()
@@ -111,15 +125,16 @@ class _Round:
             self.client.put_item(TableName=TABLE, Item=item)
         return str(described["TableDescription"]["LatestStreamArn"])
 
-    def _be_rough(self, callers: Callers) -> None:
+    def _be_rough(self, callers: Callers, deeds: int) -> None:
         """Work goes on while things are done to the workers."""
         dice = random.Random(f"{self.seed} round")
         self.sky.weather = ROUGH
         self.crew.hire()
         callers.start(self.seed, callers=2, pause_seconds=0.15)
         end = time.monotonic() + self.seconds
-        while time.monotonic() < end:
-            self._look_on(dice.randint(30, 150), until=min(end, time.monotonic() + LONGEST_PEACE_SECONDS))
+        last = end + LONGEST_OVERTIME_SECONDS
+        while time.monotonic() < end or (sum(self.crew.deeds.values()) < deeds and time.monotonic() < last):
+            self._look_on(dice.randint(30, 150), until=time.monotonic() + LONGEST_PEACE_SECONDS)
             self.crew.act()
 
     def _look_on(self, writes: int, *, until: float) -> None:
