@@ -31,12 +31,12 @@ Define = Callable[[App, "Rig"], None]
 class Process:
     """An app, and a worker of it that does one thing after the other when it is told to."""
 
-    def __init__(self, rig: Rig, fault: Fault | None = None) -> None:
+    def __init__(self, rig: Rig, fault: Fault | None = None, *, skew: timedelta = timedelta()) -> None:
         self.client, more = rig.connect(fault)
-        options = {"clock": rig.clock, "queues": [Queue(name="default", shards=1)], "build": "v1", **more}
+        self._clock = ManualClock(skew=skew, also=rig.clock)
+        options = {"clock": self._clock, "queues": [Queue(name="default", shards=1)], "build": "v1", **more}
         self.app = App(TABLE, client=self.client, **options)
         rig.define(self.app, rig)
-        self._clock = rig.clock
         self.engine = self.app.worker(concurrency=1, lease=LEASE).engine
         self.engine.dice = lambda: 0.5
         self._attempts = Attempts(self.engine, JobContext, WorkflowRunner(ThreadKind()))
@@ -102,10 +102,13 @@ class Rig:
         """The client of a process, and further options for its app."""
         return FaultyClient(MemoryClient(self.store), Meter(fault)), {}
 
-    def process(self, fault: Fault | None = None, *, define: Define | None = None) -> Process:
+    def process(
+        self, fault: Fault | None = None, *, define: Define | None = None, skew: timedelta = timedelta()
+    ) -> Process:
+        """Another process; its clock is ``skew`` ahead of the rig's."""
         if define is not None:
             self.define = define
-        made = Process(self, fault)
+        made = Process(self, fault, skew=skew)
         self.processes.append(made)
         return made
 
