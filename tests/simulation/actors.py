@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any, cast
 
 from dynadurable import Fail, Interrupted, Retry, Snooze
@@ -30,6 +31,7 @@ from tests.simulation.world import CALM, ActorClock, SeededIds, Steps, World
 LEASE_SECONDS = 10.0
 SHARDS = 2
 KEYS = ("a", "b")
+UNIQUE_FOR = (None, None, None, timedelta(seconds=25))
 IDLE_MS = (200, 1_000, 3_000, 10_000)
 KEEPER_MS = 1_500
 STOPPING = 0.005
@@ -98,6 +100,11 @@ class Cast:
     checks: type[Checker] = Checker
     keep_result = timedelta(days=1)
     keep_failed: timedelta | None = None
+    keyed = 0.6
+    """How many enqueues have a key."""
+    keys: Sequence[str] = KEYS
+    weather: Mapping[str, Any] = MappingProxyType({})
+    """Of what there is more in its worlds."""
     may_be_calm = False
     """Whether some of its worlds have no faults at all: what then is promised is more."""
 
@@ -165,8 +172,9 @@ class Cast:
         operations = self.operations(world.clock())
         yield from world.wait(dice.choice((0, 0, 5_000, 15_000, 60_000)))
         job: Any = self.some_job()
-        if dice.random() < 0.6:
-            job = job.using(key=dice.choice(KEYS), delay=timedelta(seconds=dice.choice((0, 0, 4))))
+        if dice.random() < self.keyed:
+            delay, unique_for = timedelta(seconds=dice.choice((0, 0, 4))), world.one_of(UNIQUE_FOR)
+            job = job.using(key=dice.choice(self.keys), delay=delay, unique_for=unique_for)
         number = self.argument_of(job)
         try:
             if dice.random() < 0.25:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.simulation.actors import Cast
 from tests.simulation.cleaning import CleaningCast
+from tests.simulation.crowd import CrowdCast
 from tests.simulation.leases import LeaseCast
 from tests.simulation.newer import NewerCast, NewerLeaseCast
 from tests.simulation.schedules import ScheduleCast
@@ -15,10 +16,11 @@ CASTS: dict[str, type[Cast]] = {
     "cleaning": CleaningCast,
     "schedules": ScheduleCast,
     "leases": LeaseCast,
+    "crowd": CrowdCast,
     "newer": NewerCast,
     "newer leases": NewerLeaseCast,
 }
-_MOST = ("jobs", "workflows", "cleaning", "jobs", "workflows", "schedules", "jobs", "workflows", "leases", "jobs")
+_MOST = ("jobs", "workflows", "cleaning", "crowd", "workflows", "schedules", "jobs", "workflows", "leases", "crowd")
 TURNS = (*_MOST, *_MOST[:-2], "newer", "newer leases")
 
 

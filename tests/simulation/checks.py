@@ -54,6 +54,8 @@ class Checker:
     # --- after every write ------------------------------------------------------------------------
 
     def on_write(self, actor: str, key: tuple[str, str], old: Raw, new: Raw) -> None:
+        if new is not None and "dd_v" not in new and not key[0].startswith("users"):
+            self.fail(f"{actor} planted a ghost: {new}")
         if key[0].startswith("queue#") and key[1] != SETTINGS_SORT_KEY:
             self._on_mark(actor, key, old, new)
         elif key[0].startswith("run#") and key[1] == "run":
@@ -75,6 +77,8 @@ class Checker:
             self._gone.add(key)
         if old is not None:
             self._check_owner(actor, key, old, new)
+        if actor.endswith("'s keeper") and laws.number(old or {}, "dd_lease") > laws.number(new or {}, "dd_lease"):
+            self.fail(f"{actor} shortened the lease on {key[1]}")
         for why in laws.wrong_with_mark(old, new):
             self.fail(f"{actor}, mark {key[1]}: {why}")
         if old is not None and new is not None and laws.is_claim(old, new):
@@ -130,10 +134,28 @@ class Checker:
             return
         if old is not None and new is not None:
             self._check_run_owner(actor, old, new)
+            self._check_key(actor, key, old, new)
+            self._check_wish(actor, key, old, new)
         for why in laws.wrong_with_run(old, new):
             self.fail(f"{actor}, run {key[0]}: {why}")
         if new is not None and laws.ends_a_life(old, new):
             self.ends[key[0][4:], new["dd_gen"]["S"]] += 1
+
+    def _check_key(self, actor: str, key: tuple[str, str], old: dict[str, Any], new: dict[str, Any]) -> None:
+        """A key that is to stay taken for a while, also after its run has ended, is not taken before."""
+        anew = old["dd_gen"] != new["dd_gen"] and new["dd_rev"]["N"] == "0"
+        early_ms = laws.number(old, "dd_unique") - START_MS - self.world.now_ms
+        if anew and early_ms > 2 * MAX_ERROR_MS and not self.world.lie_ms:
+            self.fail(f"{actor} took the key of {key[0]} {early_ms} ms before it was free")
+
+    def _check_wish(self, actor: str, key: tuple[str, str], old: dict[str, Any], new: dict[str, Any]) -> None:
+        """A run that is to be cancelled does not die, and is not put off, unless there is something to undo."""
+        if "dd_cancel" not in old or old["dd_gen"] != new["dd_gen"] or "dd_undo" in new:
+            return
+        if new["dd_state"]["S"] == "dead":
+            self.fail(f"{actor} let {key[0]} die although it was to be cancelled")
+        if new["dd_state"]["S"] == "live" and new["dd_mark"] != old["dd_mark"]:
+            self.fail(f"{actor} put {key[0]} off although it was to be cancelled")
 
     # --- told by actors ---------------------------------------------------------------------------
 

@@ -52,6 +52,8 @@ class LeaseChecker(Checker):
             self._on_taken(actor, process, token, old, before=before, after=after)
         elif after != before:
             self.fail(f"{actor} changed the fence of a lease that it did not take: {before} to {after}")
+        elif token is not None and laws.number(new, "dd_lease") < laws.number(old, "dd_lease"):
+            self.fail(f"{actor} shortened the lease")
         elif token is None and "dd_lease" in new:
             self.fail(f"{actor} brought a lease back that nobody holds")
         elif held is not None and self.holders.get(held) != process and not actor.startswith("breaker"):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynadurable.storage.call import Call
 from dynadurable.storage.items import FORMAT_VERSION
+from dynadurable.storage.keys import SETTINGS_SORT_KEY
 from tests import laws
 from tests.simulation.checks import Checker, Raw
 from tests.simulation.leases import LeaseCast, LeaseChecker
@@ -86,7 +87,7 @@ class _Newcomer(_Cast):
         world = self.world
         now_ms = START_MS + world.now_ms
         sets, removes, values = ["dd_v = :v"], "", {":v": {"N": str(version)}}
-        if item["pk"]["S"].startswith(("queue#", "lease#")):
+        if item["pk"]["S"].startswith(("queue#", "lease#")) and item["sk"]["S"] != SETTINGS_SORT_KEY:
             if laws.number(item, "dd_lease") >= now_ms and laws.number(item, "dd_v") != NEWER:
                 return  # somebody holds it
             if version == NEWER:
@@ -94,8 +95,6 @@ class _Newcomer(_Cast):
                 values |= {":token": {"S": NEWCOMER}, ":lease": {"N": str(now_ms + LEASE_MS)}, ":one": {"N": "1"}}
             else:
                 removes = " REMOVE dd_token, dd_lease"
-        if item["sk"]["S"] == "!settings":
-            return
         if item["sk"]["S"].startswith("page#") and version == NEWER:  # who writes a part writes the run
             run = world.peek((item["pk"]["S"], "run"))
             if run is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from unittest import mock
 
 from dynadurable.storage import runs
@@ -59,6 +60,7 @@ def _decide(world: World, kind: type[Cast]) -> None:
         hurry=1,
         clock=dice.choice((0.0, 0.0, 0.01)),
     )
+    world.weather = replace(world.weather, **kind.weather)
     world.lie_ms = LIE_MS if dice.random() < 0.1 else 0
     world.starts_with_nothing = dice.random() < 0.1
 

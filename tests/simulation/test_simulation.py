@@ -14,7 +14,7 @@ from tests.simulation.rules import EQUIVALENT
 from tests.simulation.survey import rows
 
 CHUNK = 40
-CHUNKS = 15
+CHUNKS = 50
 
 FOUND = {
     (9, "jobs"): "an enqueue whose reply was lost is put again after its run has ended: allowed, and told apart",
