@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-import types
 from collections.abc import Callable, Generator
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 from dynadurable.app import App
 from dynadurable.errors import DynadurableError
@@ -16,7 +15,7 @@ from dynadurable.ledger.charges import READS
 from dynadurable.model.queue import MAX_SHARDS
 from dynadurable.model.retry import Retry
 from dynadurable.storage import marks
-from dynadurable.storage.call import Call
+from dynadurable.storage.call import Call, Plan
 from dynadurable.testing.budget import READ, Stage
 from dynadurable.worker.context import JobContext
 from dynadurable.worker.crew import DEFAULT_POLL
@@ -78,7 +77,7 @@ def duplicate_in_a_race(stage: Stage) -> None:
         others = spent.write_units
 
     with stage.spending(contended=True) as spent:
-        app.driver.run(_overtaken(app.operations.enqueue(job, (), {}), overtake))
+        app.driver.run(cast("Plan[Any]", _overtaken(app.operations.enqueue(job, (), {}), overtake)))
     note = "the other wrote between its look and its writes"
     stage.row("a duplicate, in the worst race", 4, spent.write_units - others, note=note)
 
@@ -230,9 +229,8 @@ def _eagerly(stage: Stage, job: Any, *args: Any) -> float:
     return spent.write_units
 
 
-@types.coroutine
 def _overtaken(plan: Any, overtake: Callable[[], None]) -> Generator[Any, Any, Any]:
-    """The plan, with something else done just before its first write."""
+    """The plan, with something else done just before its first write; a generator is stepped like one."""
     overtaken = False
     try:
         step = plan.send(None)
