@@ -154,7 +154,8 @@ class Checker:
             return
         if new["dd_state"]["S"] == "dead":
             self.fail(f"{actor} let {key[0]} die although it was to be cancelled")
-        if new["dd_state"]["S"] == "live" and new["dd_mark"] != old["dd_mark"]:
+        is_woken = "dd_waits" in old and "dd_waits" not in new
+        if new["dd_state"]["S"] == "live" and new["dd_mark"] != old["dd_mark"] and not is_woken:
             self.fail(f"{actor} put {key[0]} off although it was to be cancelled")
 
     # --- told by actors ---------------------------------------------------------------------------
