@@ -20,7 +20,7 @@ from ..storage.items import CANCELLED, DEAD, LIVE, SUCCEEDED, DeadLetter, Item, 
 from ..storage.keys import dead_partition, mark_sort_key, page_sort_key, run_partition
 from .engine import Engine
 from .held import Held
-from .verdict import Bury, Cancel, HandBack, Later, LetGo, Settled, Succeed, TryAgain, Verdict
+from .verdict import Bury, Cancel, HandBack, Later, LetGo, Succeed, TryAgain, Verdict
 
 MAX_RESULT_BYTES = 300_000
 INLINE_RESULT_BYTES = 4_096
@@ -110,8 +110,7 @@ async def _carry_out(attempt: Attempt, verdict: Verdict) -> str:
             return "handed back"
         case LetGo():
             return "lost"
-        case Settled(event=event):
-            return event
+    return verdict.event
 
 
 async def _succeed(attempt: Attempt, value: Any) -> str:

@@ -16,6 +16,7 @@ from dynadurable.clock import SystemClock, UniqueIds
 from dynadurable.errors import (
     ConditionFailedError,
     LeaseLostError,
+    NewerFormatError,
     PayloadTooLargeError,
     StoreUnavailableError,
     TransactionFailedError,
@@ -307,6 +308,14 @@ def test_a_start_that_took_long_vouches_for_all_that_it_has_put() -> None:
 def test_a_start_whose_run_was_put_and_removed_by_others_says_so() -> None:
     played = start(a_run(key="k", digest="d"), NOTHING, DONE, refused(), NOTHING, refused())
     assert isinstance(played.error, LeaseLostError)
+
+
+def test_a_start_that_meets_a_run_of_a_newer_version_takes_its_mark_back() -> None:
+    later = a_run(key="k", digest="d")
+    later.version = 1_000
+    played = start(a_run(key="k", digest="d"), NOTHING, DONE, refused(), found(later), DONE)
+    assert isinstance(played.error, NewerFormatError)
+    assert played.operations[-1] == "DeleteItem"
 
 
 def test_a_start_that_meets_its_own_run_after_a_lost_reply_has_begun_it() -> None:

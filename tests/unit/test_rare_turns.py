@@ -93,6 +93,13 @@ def test_a_dead_run_without_a_letter_is_brought_back_too() -> None:
     assert len(played.calls[-1].params["TransactItems"]) == 2
 
 
+def test_a_workflow_that_was_undone_takes_its_large_input_along_into_its_new_journal() -> None:
+    undone = dead_run(workflow=True, undone=True, input=None)
+    played = play(dead.replay(ITEMS, RUN_ID, None, REVIVAL), found(undone), found(page(body=b"large")), DONE, DONE)
+    assert played.result == dead.REPLAYED
+    assert played.operations == ["GetItem", "GetItem", "PutItem", "TransactWriteItems"]
+
+
 def page(name: str = "000000000000001#0", **facts: Any) -> Any:
     return ITEMS.page(pk=f"run#{RUN_ID}", sk=f"page#{LIFE}#{name}", **facts)
 
@@ -346,6 +353,59 @@ def test_two_operators_wait_for_each_other(operate_on: Any) -> None:
     played = play(operate_on(), by=looks(held))
     assert isinstance(played.error, LeaseBusyError)
     assert set(played.operations) == {"GetItem"}
+
+
+def stands(run: Any, mark: Any, *writes: Any) -> Any:
+    """A run with its mark; the writes get these answers, one after the other."""
+    left = list(writes)
+
+    def answer(call: Any) -> Any:
+        if call.operation != "GetItem":
+            return left.pop(0)
+        pk, sk = call.params["Key"]["pk"]["S"], call.params["Key"]["sk"]["S"]
+        if pk.startswith("run#"):
+            return found(run)
+        return found(mark) if sk == mark.sk else NOTHING
+
+    return answer
+
+
+FREE: dict[str, Any] = {"token": None, "lease_until_ms": None, "fence": 0}
+
+
+def test_a_cancellation_that_was_asked_for_before_is_not_asked_for_twice() -> None:
+    """A workflow with compensations: its mark is handed back to whoever runs these."""
+    run = a_run(has_undo=True, cancelled=True)
+    answers = stands(run, a_mark(**FREE), changed(a_mark()), DONE)
+    played = play(operate.cancel(ITEMS, RUN_ID, clock=CLOCK, ids=IDS), by=answers)
+    assert played.result.outcome == operate.ASKED
+
+
+def test_who_moves_a_run_that_is_to_be_cancelled_cancels_it() -> None:
+    run = a_run(cancelled=True)
+    answers = stands(run, a_mark(**FREE), changed(a_mark()), changed(a_run(state="cancelled")), DONE)
+    plan = operate.reschedule(ITEMS, RUN_ID, due_ms=NOW_MS + 1, clock=CLOCK, ids=IDS)
+    assert play(plan, by=answers).result.outcome == operate.DONE
+
+
+def test_a_run_that_is_moved_keeps_what_a_worker_that_died_had_recorded_on_its_mark() -> None:
+    moved = changed(a_run(mark="later", cursor=b"7"))
+    answers = stands(a_run(), a_mark(**FREE), changed(a_mark(cursor=b"7")), moved, DONE, DONE)
+    played = play(operate.reschedule(ITEMS, RUN_ID, due_ms=NOW_MS + 1, clock=CLOCK, ids=IDS), by=answers)
+    assert played.result.outcome == operate.DONE
+    update = next(
+        call
+        for call in played.calls
+        if call.params.get("Key", {}).get("sk") == {"S": "run"} and call.operation == "UpdateItem"
+    )
+    assert {"B": b"7"} in update.params["ExpressionAttributeValues"].values()
+
+
+def test_a_wish_that_meets_a_run_that_has_changed_looks_again() -> None:
+    held = a_mark(lease_until_ms=CLOCK.latest_ms() + 60_000)
+    answers = stands(a_run(), held, refused(), DONE, DONE)
+    played = play(operate.cancel(ITEMS, RUN_ID, clock=CLOCK, ids=IDS), by=answers)
+    assert played.result.outcome == operate.ASKED
 
 
 # --- small things ---------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dynadurable import App, JobContext
+from dynadurable import App, JobContext, Retry
 from dynadurable.clock import SystemClock
 from dynadurable.errors import (
     BodyCancelledError,
@@ -257,11 +257,30 @@ def test_a_wait_that_ends_early_is_gone_on_with() -> None:
     assert step.perform() == 7
 
 
+def test_a_step_that_fails_for_a_moment_is_tried_again_where_it_stands() -> None:
+    """A delay too short to park for. Each try is recorded before the next; the last outcome is what counts."""
+    one, tries = execution(), []
+
+    def shaky() -> int:
+        tries.append(1)
+        if len(tries) < 3:
+            raise ValueError("not yet")
+        return 7
+
+    call = steps.StepCall.of(shaky, (), {}, name="shaky", retry=Retry(delay=timedelta(milliseconds=1)))
+    past = Past(identity=Identity("step", "shaky", "", 1))
+    written = changed(a_run(workflow=True))
+    played = play(steps.step(one, past, call, "key"), written, written, written)
+    assert (played.result.tries, len(tries)) == (3, 3)
+
+
 # --- what an execution does with its journal ------------------------------------------------------
 
 
 def execution(**facts: Any) -> Execution:
-    engine: Any = SimpleNamespace(items=ITEMS, clock=SystemClock(), worker_id="me", build=None)
+    engine: Any = SimpleNamespace(
+        items=ITEMS, clock=SystemClock(), worker_id="me", build=None, tell=lambda *_: None, dice=lambda: 0.5
+    )
     held = Held(a_mark(), run_id=RUN_ID, lease_seconds=30.0, sent=engine.clock.monotonic())
     attempt = endings.Attempt(engine=engine, held=held, mark=a_mark(), run=a_run(workflow=True, **facts), job=None)
     return Execution(attempt, Loaded(records=[], tail=[], input=b"x"), ThreadTurn())
