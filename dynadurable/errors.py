@@ -12,7 +12,8 @@ DynadurableError
 │   ├── PayloadTooLargeError      does not fit the item it belongs to
 │   └── KeyRefusedError           a business key that is empty or not a string
 ├── PayloadUnreadableError        stored bytes that this version cannot decode
-├── NewerFormatError              an item was written by a newer version of dynadurable; it is left alone
+├── ItemUnreadableError           an item that something else has changed; it is left alone
+│   └── NewerFormatError          an item was written by a newer version of dynadurable; it is left alone
 ├── KeyConflictError              the key is taken by a live run with another payload
 ├── EnqueueIncompleteError        some runs of a bulk enqueue were not stored
 ├── LeaseLostError                somebody else holds the lease now; this holder writes nothing more
@@ -146,7 +147,13 @@ class PayloadUnreadableError(DynadurableError):
         self.raw = raw
 
 
-class NewerFormatError(DynadurableError):
+class ItemUnreadableError(DynadurableError):
+    """An item is not as this version writes it, and is left alone; ``what`` says which one."""
+
+    what = ""
+
+
+class NewerFormatError(ItemUnreadableError):
     """An item was written by a newer version of dynadurable, which alone can tell what it means; it is left alone.
 
     ``what`` says which item, ``version`` its format number.

@@ -80,6 +80,8 @@ def _tell(report: CleanReport) -> None:
         say(f"Left {report.left:,} that had changed meanwhile.")
     if report.newer:
         say(f"Left alone {report.newer:,} that a newer version of dynadurable has written: upgrade this one.")
+    if report.damaged:
+        say(f"Left alone {report.damaged:,} that something else has changed; the log names them.")
     say(f"It took {report.seconds:.0f} s, {report.read_units:,.1f} read and {report.write_units:,.0f} write units.")
     if not report.finished:
         say("It was stopped before the end; the next pass goes on from there.")

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..errors import ConfigurationError, NewerFormatError, PermissionMissingError
+from ..errors import ConfigurationError, ItemUnreadableError, PermissionMissingError
 from ..model.clean_report import CleanEstimate, CleanReport
 from ..operations import Operations
-from ..storage import cleaning, table
+from ..storage import cleaning, formats, table
 from ..storage.call import Pause, Several
 from ..storage.cleaning import Place
 from ..storage.leftovers import KINDS, PAY, REMOVE, RESTORE, STAMP, Terms
@@ -55,8 +55,8 @@ class CleanSettings:
 
     def __post_init__(self) -> None:
         for name, value in (("rate", self.rate), ("read_rate", self.read_rate)):
-            if not value > 0:
-                raise ConfigurationError(f"{name} must be more than 0 units per second, not {value!r}")
+            if not 0 < value < math.inf:
+                raise ConfigurationError(f"{name} must be more than 0 units per second, and finite, not {value!r}")
 
 
 class CleanPlans:
@@ -72,7 +72,7 @@ class CleanPlans:
         described = (await table.describe(items))["Table"]
         try:
             resumes = bool(cleaning.places_of(await cleaning.read_cleaning(items)))
-        except NewerFormatError:
+        except ItemUnreadableError:
             resumes = False
         return CleanEstimate(
             items=int(described.get("ItemCount", 0)),
@@ -136,11 +136,11 @@ class Walk:
             return
         try:
             noted = await cleaning.read_cleaning(self._items)
-        except NewerFormatError as error:
+            places = cleaning.places_of(noted)
+        except ItemUnreadableError as error:
             log.warning("%s; this pass cannot be gone on with, should it be stopped", error)
             self._saves = False
             return
-        places = cleaning.places_of(noted)
         if noted is not None and places:
             self._places, self._began_ms, self._resumed = places, int(noted.began_ms), True
 
@@ -176,6 +176,7 @@ class Walk:
             scanned=counts["scanned"],
             ours=counts["ours"],
             newer=counts["newer"],
+            damaged=counts["damaged"],
             removed={kind: counts[kind] for kind in KINDS if counts[kind]},
             stamped=counts[STAMP],
             restored=counts[RESTORE],
@@ -211,6 +212,8 @@ class Walk:
         terms = Terms(now_ms=self._clock.earliest_ms(), native=self._native)
         found = await cleaning.tasks(self._items, page.raws, terms)
         self._reads.spend(page.read_units + found.read_units, now=self._clock.monotonic())
+        for error in found.damaged:
+            self._skip(error)
         for task in found.tasks:
             if self._is_to_stop():
                 return False
@@ -226,10 +229,19 @@ class Walk:
     async def _do(self, task: cleaning.Task) -> None:
         await self._pause(self._writes)
         self._check_lease()
-        done = await cleaning.carry_out(self._items, task, dry_run=self._settings.dry_run)
+        try:
+            done = await cleaning.carry_out(self._items, task, dry_run=self._settings.dry_run)
+        except ItemUnreadableError as error:
+            self._skip(error)
+            return
         if done.write_units:
             self._writes.spend(done.write_units, now=self._clock.monotonic())
         self._add("write", done.write_units, **{_counted(task, done): 1})
+
+    def _skip(self, error: ItemUnreadableError) -> None:
+        """It is left alone, so that the pass comes to its end."""
+        formats.warn(error)
+        self._add("write", 0.0, damaged=1)
 
     async def _pause(self, pace: Pace) -> None:
         seconds = pace.wait(now=self._clock.monotonic())

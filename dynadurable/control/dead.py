@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from ..errors import ConfigurationError, InputRefusedError, NewerFormatError, RunUnknownError
+from ..errors import ConfigurationError, InputRefusedError, ItemUnreadableError, RunUnknownError
 from ..model import codec, instant
 from ..model.dead_letter import DeadFilter, DeadGroup, DeadLetter, Grouping
 from ..model.replay import FAILED, NEITHER, SUCCEEDED, UNKNOWN, ReplayReport, Tally, Watch
@@ -149,7 +149,7 @@ class DeadPlans:
         revival = self._revival(None)
         try:
             outcome = await dead.replay(self._items, letter.run_id, letter.generation, revival)
-        except NewerFormatError as error:
+        except ItemUnreadableError as error:
             formats.warn(error)
             tally.add(letter.run_id, done=False)
             return
@@ -182,7 +182,7 @@ class DeadPlans:
     async def _outcome(self, run_id: str, generation: str) -> str:
         try:
             run = await runs.read(self._items, run_id)
-        except NewerFormatError:
+        except ItemUnreadableError:
             return NEITHER
         if run is None:
             return SUCCEEDED  # only an end that keeps nothing leaves nothing
@@ -225,7 +225,7 @@ class DeadPlans:
     async def _purged(self, letter: items.DeadLetter) -> bool:
         try:
             return await dead.purge(self._items, letter)
-        except NewerFormatError as error:
+        except ItemUnreadableError as error:
             formats.warn(error)
             return False
 

@@ -11,7 +11,7 @@ from ..clock import to_datetime
 from ..errors import (
     ConfigurationError,
     DynadurableError,
-    NewerFormatError,
+    ItemUnreadableError,
     PermissionMissingError,
     StoreError,
     TableMissingError,
@@ -19,7 +19,7 @@ from ..errors import (
 from ..model.finding import NOTE, OK, PROBLEM, WARNING, Examination, Finding
 from ..model.moments import relative
 from ..operations import Operations
-from ..storage import cleaning, dead, disagreements, formats, probes, queues, shape, table, workers
+from ..storage import cleaning, dead, disagreements, probes, queues, shape, table, workers
 from ..storage.items import FORMAT_VERSION
 from ..storage.keys import check_name
 from ..storage.permissions import Kind, Role
@@ -197,9 +197,8 @@ class DoctorPlans:
         native = await table.has_native_ttl(self._items)
         try:
             noted = await cleaning.read_cleaning(self._items)
-        except NewerFormatError as error:
-            formats.warn(error)
-            return []
+        except ItemUnreadableError as error:
+            return [Finding(check=CLEANER, level=WARNING, text=f"{error}.")]
         if noted is None:
             level = NOTE if native else WARNING
             text = "The cleaner has never come to the end of a pass here."

@@ -62,6 +62,8 @@ class CleanReport:
     ours: int = 0
     newer: int = 0
     """Written by a newer version of dynadurable, and left alone."""
+    damaged: int = 0
+    """Bear our format number but cannot be read; left alone, and named in the log."""
     removed: Mapping[str, int] = field(default_factory=dict)
     """By kind: runs, pages, marks, dead letters, workers, builds, others."""
     stamped: int = 0
@@ -89,6 +91,7 @@ class CleanReport:
             "scanned": self.scanned,
             "ours": self.ours,
             "newer": self.newer,
+            "damaged": self.damaged,
             "removed": dict(self.removed),
             "removed_total": self.removed_total,
             "stamped": self.stamped,

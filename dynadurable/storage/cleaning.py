@@ -14,10 +14,10 @@ from typing import Any
 from pynamodb.attributes import Attribute
 from pynamodb.expressions.condition import Condition
 
-from ..errors import ConditionFailedError
+from ..errors import ConditionFailedError, ItemUnreadableError
 from . import batches, ends, formats, journal, requests, runs
 from .call import Call
-from .items import Cleaning, Items, Mark, Page, Run, is_ours
+from .items import Cleaning, Items, Mark, Page, Run, damaged, is_ours
 from .keys import RUN_SORT_KEY, escape, queue_partition, run_partition, workers_partition
 from .leftovers import LEAVE, PAY, REMOVE, RESTORE, RUNS, STAMP, Subject, Terms, decide, needs_run, subject
 
@@ -53,6 +53,7 @@ class Tasks:
     tasks: Sequence[Task]
     ours: int
     newer: int
+    damaged: Sequence[ItemUnreadableError]
     read_units: float
 
 
@@ -88,21 +89,40 @@ async def look(items: Items, *, segment: int, segments: int, start: Mapping[str,
 
 async def tasks(items: Items, raws: Sequence[Mapping[str, Any]], terms: Terms) -> Tasks:
     """What is to be done about these; reads the runs that must be known for that."""
-    ours = [raw for raw in raws if is_ours(raw)]
-    subjects = [seen for raw in ours if (seen := subject(items, raw)) is not None]
+    subjects, unreadable = _subjects(items, raws)
     asked = {seen.run_id for seen in subjects if seen.run_id is not None and needs_run(seen, terms)}
     found = await _runs(items, sorted(asked))
     told = []
     for seen in subjects:
         raw = found.get(seen.run_id or "")
-        if raw is not None and formats.is_newer(raw):
-            continue  # its own version looks after its parts
-        run = items.run.from_raw_data(dict(raw)) if raw is not None and is_ours(raw) else None
+        try:
+            run = _as_run(items, raw)
+        except ItemUnreadableError:
+            continue  # its own version, or whoever mends it, looks after its parts
         verdict = decide(seen, run, terms)
         if verdict != LEAVE:
             told.append(Task(verdict=verdict, seen=seen, run=run))
     newer = sum(formats.is_newer(raw) for raw in raws)
-    return Tasks(tasks=told, ours=len(subjects), newer=newer, read_units=float(len(asked)))
+    return Tasks(tasks=told, ours=len(subjects), newer=newer, damaged=unreadable, read_units=float(len(asked)))
+
+
+def _subjects(items: Items, raws: Sequence[Mapping[str, Any]]) -> tuple[list[Subject], list[ItemUnreadableError]]:
+    found, unreadable = [], []
+    for raw in raws:
+        try:
+            seen = subject(items, raw) if is_ours(raw) else None
+        except ItemUnreadableError as error:
+            unreadable.append(error)
+            continue
+        if seen is not None:
+            found.append(seen)
+    return found, unreadable
+
+
+def _as_run(items: Items, raw: Mapping[str, Any] | None) -> Run | None:
+    ours = formats.checked(raw, "the run")
+    seen = None if ours is None else subject(items, ours)
+    return None if seen is None else seen.item
 
 
 async def _runs(items: Items, run_ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
@@ -247,5 +267,20 @@ async def save_cleaning(
 
 
 def places_of(noted: Cleaning | None) -> list[Place | bool]:
-    """The places of a pass that was begun and not ended; none if there is no such pass."""
-    return json.loads(noted.places) if noted is not None and noted.places else []
+    """The places of a pass that was begun and not ended; none if there is no such pass.
+
+    Raises:
+        ItemUnreadableError: they are not as a cleaner has noted them.
+    """
+    if noted is None or not noted.places:
+        return []
+    try:
+        found = json.loads(noted.places)
+    except ValueError:
+        found = None
+    if not isinstance(found, list) or not all(
+        place is None or place is True or isinstance(place, dict) for place in found
+    ):
+        what = f"the item {noted.pk!r}, {noted.sk!r}"
+        raise damaged(what, f"{noted.places[:80]!r} is no list of places")
+    return found

@@ -72,8 +72,7 @@ async def page(
         f"{span.since_ms:015d}", due_bound(span.until_ms)
     )
     reply = await requests.query(model, key, limit=PAGE_ITEMS, start=start, backwards=newest_first)
-    readable = formats.readable(reply.get("Items", ()), f"a dead letter of queue {queue!r}")
-    letters = [model.from_raw_data(dict(raw)) for raw in readable]
+    letters = formats.models(model, reply.get("Items", ()), f"a dead letter of queue {queue!r}")
     fresh = [one for one in letters if one.ttl is None or int(one.ttl) * 1000 > now_ms]
     return Page(letters=fresh, next_start=reply.get("LastEvaluatedKey"))
 

@@ -66,7 +66,7 @@ async def _marks(items: Items, queue: str, shard: int, *, now_ms: int, limit: in
         reply = await requests.query(model, key, limit=PAGE_ITEMS, start=start, fields=_fields(items))
         raws = reply.get("Items", ())
         newer += sum(formats.is_newer(raw) for raw in raws)
-        odd += await _odd(items, [model.from_raw_data(dict(raw)) for raw in raws if is_ours(raw)], now_ms)
+        odd += await _odd(items, formats.models(model, raws, f"a mark of queue {queue!r}", whole=False), now_ms)
         seen += len(raws)
         start = reply.get("LastEvaluatedKey")
         if start is None or seen >= limit:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from pynamodb.expressions.update import Action
 
-from ..errors import ConditionFailedError, NewerFormatError
+from ..errors import ConditionFailedError, ItemUnreadableError
 from ..model import codec
 from ..model.failure import Failure
 from . import formats, journal, lookup, marks, requests, runs, signals
@@ -44,7 +44,7 @@ async def end(
         await requests.put(dead_letter)
     try:
         await _pay_the_rest(items, run)
-    except NewerFormatError as error:  # a parent, or pages: whoever claims the mark next sees to it
+    except ItemUnreadableError as error:  # a parent, or pages: whoever claims the mark next sees to it
         formats.warn(error)
         return run
     await marks.drop(items, mark)

@@ -1,4 +1,4 @@
-"""Items of a newer format: recognised, left alone, and said so.
+"""Items of a newer format, or damaged ones: recognised, left alone, and said so.
 
 Rule for every future version: whoever writes any part of a run in a newer format raises the format number of the run
 item too. So an older library that looks at the run knows that it must not touch its parts.
@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from pynamodb.expressions.condition import Condition
 
-from ..errors import NewerFormatError
+from ..errors import ItemUnreadableError, NewerFormatError
 from .items import FORMAT_VERSION, Item, is_ours
 
 log = logging.getLogger("dynadurable.storage")
 
 Raw = Mapping[str, Any]
+ItemType = TypeVar("ItemType", bound=Item)
 MAX_WARNINGS = 1_000
 _warned: set[str] = set()
 
@@ -55,7 +56,24 @@ def readable(raws: Iterable[Raw], what: str) -> list[Raw]:
     return kept
 
 
-def warn(error: NewerFormatError) -> None:
+def models(model: type[ItemType], raws: Iterable[Raw], what: str, *, whole: bool = True) -> list[ItemType]:
+    """Those that this version can read. If there are others among them, a warning says so, once.
+
+    ``whole``: they were read with all their attributes.
+    """
+    found = []
+    for raw in readable(raws, what):
+        try:
+            item = model.from_raw_data(dict(raw))
+            if whole:
+                item.check_whole()
+            found.append(item)
+        except ItemUnreadableError as error:
+            warn(error)
+    return found
+
+
+def warn(error: ItemUnreadableError) -> None:
     """Say once that something was left alone."""
     if error.what not in _warned and len(_warned) < MAX_WARNINGS:
         _warned.add(error.what)

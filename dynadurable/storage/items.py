@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 from pynamodb.attributes import (
     BinaryAttribute,
@@ -27,6 +27,7 @@ from pynamodb.attributes import (
 )
 from pynamodb.models import Model
 
+from ..errors import ItemUnreadableError
 from .schema import TableSchema
 
 FORMAT_VERSION = 1
@@ -44,6 +45,31 @@ class Item(Model):
     pk = UnicodeAttribute(hash_key=True)
     sk = UnicodeAttribute(range_key=True)
     version = NumberAttribute(attr_name="dd_v", default=FORMAT_VERSION)
+
+    @classmethod
+    def from_raw_data(cls, data: dict[str, Any]) -> Self:
+        """The item as stored, all of it or some attributes.
+
+        Raises:
+            ItemUnreadableError: an attribute is of another type than ours, or no whole number.
+        """
+        odd = [name for name, value in data.items() if name.startswith("dd_") and not is_sound(value)]
+        if odd:
+            raise damaged(described(cls, data), f"{odd[0]} is {data[odd[0]]}")
+        try:
+            return super().from_raw_data(data)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise damaged(described(cls, data), str(error)) from error
+
+    def check_whole(self) -> None:
+        """Of an item that was read with all its attributes.
+
+        Raises:
+            ItemUnreadableError: one that every such item has is missing.
+        """
+        for name, attribute in self.get_attributes().items():
+            if not attribute.null and getattr(self, name) is None:
+                raise damaged(_named(self.pk, self.sk), f"it lacks {attribute.attr_name}")
 
 
 class Mark(Item):
@@ -275,6 +301,29 @@ def _bound(model: type[ModelType], schema: TableSchema) -> type[ModelType]:
     if hasattr(model, "ttl"):
         attributes["ttl"] = NumberAttribute(null=True, attr_name=schema.ttl_attribute)
     return cast("type[ModelType]", type(model.__name__, (model,), attributes))
+
+
+def described(model: type[Item], raw: Mapping[str, Any]) -> str:
+    """Which item it is, for people."""
+    pk, sk = (raw.get(key.attr_name or "", {}).get("S", "?") for key in (model.pk, model.sk))
+    return _named(pk, sk)
+
+
+def _named(pk: str, sk: str) -> str:
+    return f"the item {pk!r}, {sk!r}"
+
+
+def damaged(what: str, reason: str) -> ItemUnreadableError:
+    """The error about an item that bears our format number, but not what belongs to it."""
+    remedy = "mend it, or delete it if it is of no use"
+    error = ItemUnreadableError(f"{what} is not as dynadurable writes it ({reason}), and is left alone; {remedy}")
+    error.what = what
+    return error
+
+
+def is_sound(value: Mapping[str, Any]) -> bool:
+    """Whether it may be a value of ours: all our numbers are whole, and we write no nulls."""
+    return "NULL" not in value and ("N" not in value or value["N"].removeprefix("-").isdigit())
 
 
 def is_ours(raw: Mapping[str, Any]) -> bool:

@@ -178,7 +178,7 @@ def parse_mark_sort_key(sort_key: str) -> MarkKey | None:
     """The parts of a mark's sort key, or ``None`` for what is not a mark's."""
     due, _, rest = sort_key.partition("#")
     place, _, run_id = rest.rpartition("#")
-    if len(due) != _DUE_WIDTH or not due.isdigit() or not run_id:
+    if len(due) != _DUE_WIDTH or not (due.isascii() and due.isdigit()) or not run_id:
         return None
     return MarkKey(int(due), unescape(run_id), place)
 

@@ -157,8 +157,7 @@ async def _of_shard(items: Items, shard: int, limit: int) -> Sequence[Lease]:
     while True:
         key = model.pk == lease_partition(items.schema, shard)
         reply = await requests.query(model, key, limit=min(PAGE_ITEMS, limit - len(found)), start=start)
-        raws = formats.readable(reply.get("Items", ()), "some leases")
-        found += [model.from_raw_data(dict(raw)) for raw in raws]
+        found += formats.models(model, reply.get("Items", ()), "some leases")
         start = reply.get("LastEvaluatedKey")
         if start is None or len(found) >= limit:
             return found

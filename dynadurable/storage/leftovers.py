@@ -30,7 +30,7 @@ from typing import Any
 
 from ..clock import UniqueIds
 from . import runs
-from .items import DEAD, DeadLetter, Item, Items, Mark, Page, Run, WorkerRecord
+from .items import DEAD, DeadLetter, Item, Items, Mark, Page, Run, WorkerRecord, damaged, described
 from .keys import (
     PAGE_PREFIX,
     RUN_SORT_KEY,
@@ -44,6 +44,13 @@ from .workers import BUILD_PREFIX, WORKER_PREFIX
 RUNS, PAGES, MARKS, LETTERS = "runs", "pages", "marks", "dead letters"
 WORKERS, BUILDS, OTHERS = "workers", "builds", "others"
 KINDS = (RUNS, PAGES, MARKS, LETTERS, WORKERS, BUILDS, OTHERS)
+
+DECISIVE = {
+    RUNS: ("state", "generation", "mark", "queue", "shard", "created_ms"),
+    LETTERS: ("generation",),
+    WORKERS: ("seen_ms",),
+}
+"""What an item of that kind always has, and is judged by."""
 
 LEAVE, REMOVE, STAMP, PAY, RESTORE = "leave", "remove", "stamp", "pay", "restore"
 
@@ -76,7 +83,11 @@ class Subject:
 
 
 def subject(items: Items, raw: Mapping[str, Any]) -> Subject | None:
-    """The item as the cleaner sees it; ``None`` for what it has no business with. ``raw`` is in our own format."""
+    """The item as the cleaner sees it; ``None`` for what it has no business with. ``raw`` is in our own format.
+
+    Raises:
+        ItemUnreadableError: what decides about it is missing, or of another type than ours.
+    """
     schema = items.schema
     place = parse_partition(schema, raw[schema.partition_key]["S"])
     if place is None:
@@ -101,7 +112,11 @@ def subject(items: Items, raw: Mapping[str, Any]) -> Subject | None:
 
 
 def _made(kind: str, model: type[Item], raw: Mapping[str, Any], run_id: str | None = None) -> Subject:
-    return Subject(kind=kind, item=model.from_raw_data(dict(raw)), run_id=run_id)
+    item = model.from_raw_data(dict(raw))
+    lacking = [name for name in DECISIVE.get(kind, ()) if getattr(item, name) is None]
+    if lacking:
+        raise damaged(described(model, raw), f"it lacks its {lacking[0]}")
+    return Subject(kind=kind, item=item, run_id=run_id)
 
 
 # --- deciding -------------------------------------------------------------------------------------

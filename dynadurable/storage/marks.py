@@ -17,7 +17,7 @@ from pynamodb.expressions.update import Action
 from ..errors import ConditionFailedError, LeaseLostError
 from . import formats, requests
 from .call import Call
-from .items import Item, Items, Mark, is_ours
+from .items import Item, Items, Mark, is_ours, is_sound
 from .keys import SETTINGS_SORT_KEY, due_bound, parse_mark_sort_key, queue_partition
 from .prepared import prepared, put_new
 
@@ -284,6 +284,8 @@ def to_candidate(items: Items, pk: str, raw: Mapping[str, Any]) -> Candidate | N
     )
 
 
+LATEST_MS = 253_402_300_799_999
+"""The end of the calendar."""
 _POLLED_TYPES = {"dd_job": "S", "dd_attempt": "N", "dd_token": "S", "dd_lease": "N"}
 
 
@@ -292,7 +294,8 @@ def _is_sound(raw: Mapping[str, Any]) -> bool:
 
     An item that somebody put there by hand must not end the poll, and with it the whole queue.
     """
-    return all(kind in raw[name] for name, kind in _POLLED_TYPES.items() if name in raw)
+    sound = all(kind in raw[name] and is_sound(raw[name]) for name, kind in _POLLED_TYPES.items() if name in raw)
+    return sound and int(raw.get("dd_lease", {}).get("N", "0")) <= LATEST_MS
 
 
 async def _still_held(items: Items, mark: Mark, error: ConditionFailedError) -> Mark:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 
-from ..errors import ConditionFailedError, KeyConflictError, LeaseLostError, NewerFormatError, TransactionFailedError
+from ..errors import ConditionFailedError, ItemUnreadableError, KeyConflictError, LeaseLostError, TransactionFailedError
 from . import formats, marks, requests
 from .call import Call
 from .items import LIVE, Item, Items, Mark, Page, Run
@@ -45,10 +45,15 @@ async def read(items: Items, run_id: str) -> Run | None:
 
     Raises:
         NewerFormatError: it was written by a newer version of the library.
+        ItemUnreadableError: something else has changed it.
     """
     reply = await requests.get(items.run, run_partition(items.schema, run_id), RUN_SORT_KEY)
     raw = formats.checked(reply.get("Item"), f"run {run_id}")
-    return items.run.from_raw_data(dict(raw)) if raw else None
+    if not raw:
+        return None
+    run = items.run.from_raw_data(dict(raw))
+    run.check_whole()
+    return run
 
 
 def is_expired(run: Run, now_ms: int) -> bool:
@@ -156,10 +161,10 @@ def _startable(items: Items, seen: Run | None) -> Condition:
 
 async def _in_the_way(items: Items, error: ConditionFailedError, run: Run, mark: Mark, *, run_id: str) -> Run | None:
     """The run that a start met; it may be our own, put by a try whose reply was lost."""
-    stands = await marks.as_it_stands(items.run, run.pk, run.sk, error)
     try:
+        stands = await marks.as_it_stands(items.run, run.pk, run.sk, error)
         return stands or await read(items, run_id)
-    except NewerFormatError:
+    except ItemUnreadableError:
         if not error.ambiguous:  # else it may be our own run, which a newer version has gone on with
             await _ignoring_condition(_forgetting(items, mark))
         raise

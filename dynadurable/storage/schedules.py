@@ -72,8 +72,7 @@ async def list_schedules(items: Items, *, limit: int, consistent: bool = False) 
         key = model.pk == schedules_partition(items.schema)
         size = min(PAGE_ITEMS, limit - len(found))
         reply = await requests.query(model, key, limit=size, start=start, consistent=consistent)
-        raws = formats.readable(reply.get("Items", ()), "some schedules")
-        found += [model.from_raw_data(dict(raw)) for raw in raws]
+        found += formats.models(model, reply.get("Items", ()), "some schedules")
         start = reply.get("LastEvaluatedKey")
         if start is None or len(found) >= limit:
             return found

@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from ..errors import NewerFormatError
+from ..errors import ItemUnreadableError
 from . import ends, formats, marks, runs, signals
 from .items import Items, Mark, Run
 from .keys import run_partition
@@ -27,27 +27,26 @@ async def settle(items: Items, mark: Mark, *, run_id: str, now_ms: int) -> Run |
     """The run to execute, or ``None`` where the mark was only to be put right."""
     run_key = run_partition(items.schema, run_id)
     claimed_before = mark.fence > (mark.fence_placed or 0) + 1
-    run = await runs.raise_fence(items, mark, run_key) if claimed_before else None
-    if run is None:
-        try:
-            run = await runs.read(items, run_id)
-        except NewerFormatError as error:
-            await _leave(items, mark, error, now_ms=now_ms)
-            return None
-        if claimed_before and run is not None and _is_for(run, mark):
-            await marks.hand_back(items, mark)  # it changed under our hands: look again
-            return None
+    try:
+        raised = await runs.raise_fence(items, mark, run_key) if claimed_before else None
+        run = raised or await runs.read(items, run_id)
+    except ItemUnreadableError as error:
+        await _leave(items, mark, error, now_ms=now_ms)
+        return None
+    if claimed_before and raised is None and run is not None and _is_for(run, mark):
+        await marks.hand_back(items, mark)  # it changed under our hands: look again
+        return None
     if run is not None and _is_for(run, mark):
         return run
     try:
         await _repair(items, mark, run, now_ms=now_ms)
-    except NewerFormatError as error:
+    except ItemUnreadableError as error:
         await _leave(items, mark, error, now_ms=now_ms)
     return None
 
 
-async def _leave(items: Items, mark: Mark, error: NewerFormatError, *, now_ms: int) -> None:
-    """Hand the mark back, for a worker that knows the newer format."""
+async def _leave(items: Items, mark: Mark, error: ItemUnreadableError, *, now_ms: int) -> None:
+    """Hand the mark back, for a worker that knows the newer format, or for whoever mends what is damaged."""
     formats.warn(error)
     await marks.hand_back(items, mark, not_before_ms=now_ms + LEAVE_MS)
 

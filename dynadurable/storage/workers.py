@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from ..errors import ConditionFailedError
 from . import formats, requests
-from .items import Items, WorkerRecord
+from .items import Item, Items, WorkerRecord
 from .keys import escape, unescape, workers_partition
 
 BEAT_MS = 60_000
@@ -21,6 +21,7 @@ MAX_SCHEDULES = 200
 MAX_PAGES = 20
 WORKER_PREFIX = "worker#"
 BUILD_PREFIX = "build#"
+Record = TypeVar("Record", bound=Item)
 
 
 def record(
@@ -84,26 +85,25 @@ async def note_build(items: Items, build: str, *, now_ms: int) -> None:
 
 async def live(items: Items, *, now_ms: int) -> list[WorkerRecord]:
     """The workers that were seen within the last three minutes, by name."""
-    found = [items.worker.from_raw_data(dict(raw)) for raw in await _records(items, items.worker, WORKER_PREFIX)]
+    found = await _records(items, items.worker, WORKER_PREFIX)
     return [worker for worker in found if int(worker.seen_ms) >= now_ms - LIVE_MS]
 
 
 async def builds(items: Items) -> dict[str, int]:
     """When each build that is remembered was first started, in milliseconds since 1970."""
     found = {}
-    for raw in await _records(items, items.build, BUILD_PREFIX):
-        build = items.build.from_raw_data(dict(raw))
+    for build in await _records(items, items.build, BUILD_PREFIX):
         found[unescape(build.sk.removeprefix(BUILD_PREFIX))] = int(build.first_ms)
     return found
 
 
-async def _records(items: Items, model: type[Any], prefix: str) -> list[Mapping[str, Any]]:
+async def _records(items: Items, model: type[Record], prefix: str) -> list[Record]:
     key = (model.pk == workers_partition(items.schema)) & model.sk.startswith(prefix)
-    found: list[Mapping[str, Any]] = []
+    found: list[Record] = []
     start: Mapping[str, Any] | None = None
     for _ in range(MAX_PAGES):
         reply = await requests.query(model, key, limit=500, start=start)
-        found += formats.readable(reply.get("Items", ()), "a record of a worker or a build")
+        found += formats.models(model, reply.get("Items", ()), "a record of a worker or a build")
         start = reply.get("LastEvaluatedKey")
         if start is None:
             break

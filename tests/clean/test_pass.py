@@ -33,7 +33,8 @@ def fill(site: Site, count: int) -> None:
     for number in range(count):
         row = {"pk": {"S": f"run#r{number}@x"}, "sk": {"S": "run"}, "dd_v": {"N": "1"}, "dd_state": {"S": "succeeded"}}
         more = {"dd_gen": {"S": "g"}, "dd_ttl": {"N": "1"}, "dd_job": {"S": "kept"}, "dd_mark": {"S": "m"}}
-        site.client.put_item(TableName="shop", Item={**row, **more})
+        whole = {"dd_queue": {"S": "default"}, "dd_shard": {"N": "0"}, "dd_at": {"N": "1"}}
+        site.client.put_item(TableName="shop", Item={**row, **more, **whole})
 
 
 @pytest.mark.parametrize("rate", [10.0, 250.0, 5_000.0])
