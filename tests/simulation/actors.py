@@ -334,7 +334,7 @@ class Cast:
             case "cancel":
                 done = yield from world.drive(name, operate.cancel(world.items, run_id, clock=clock, ids=ids))
                 if done.outcome == operate.ASKED:
-                    self.checker.told_cancelling(run_id)
+                    self.checker.told_cancelling(run_id, done.found.mark.generation)
             case "run now" | "delay":
                 due_ms = None if deed == "run now" else clock.now_ms() + 5_000
                 plan = operate.reschedule(world.items, run_id, due_ms=due_ms, clock=clock, ids=ids)

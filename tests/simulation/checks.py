@@ -160,9 +160,8 @@ class Checker:
 
     # --- told by actors ---------------------------------------------------------------------------
 
-    def told_cancelling(self, run_id: str) -> None:
-        """An operator was told that the run's worker is asked to end it."""
-        life = self._life_of(run_id)
+    def told_cancelling(self, run_id: str, life: str | None) -> None:
+        """An operator was told that the worker of the run, in that life, is asked to end it."""
         if life is not None or "@" not in run_id:
             self.cancelling.add((run_id, life))
 
