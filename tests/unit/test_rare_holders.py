@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import queue
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,10 +13,12 @@ from typing import Any
 
 import pytest
 
+from dynadurable import App, Snooze
 from dynadurable.clock import SystemClock, UniqueIds
 from dynadurable.errors import (
     ConditionFailedError,
     LeaseLostError,
+    NameRefusedError,
     NewerFormatError,
     PayloadTooLargeError,
     StoreUnavailableError,
@@ -25,9 +28,11 @@ from dynadurable.model.record import Identity, Record
 from dynadurable.storage import formats, journal, operate, requests, runs, schedules, signals
 from dynadurable.storage.call import Call, Plan
 from dynadurable.storage.journal import Writer
+from dynadurable.storage.keys import check_name
 from dynadurable.storage.prepared import prepared
 from dynadurable.testing.clock import ManualClock
-from dynadurable.worker import endings
+from dynadurable.worker import endings, verdict
+from dynadurable.worker.attempt import Attempts
 from dynadurable.worker.held import Held
 from dynadurable.worker.insist import insist
 from dynadurable.worker.keeper import Keeper
@@ -174,6 +179,41 @@ def test_a_lease_that_was_let_go_is_neither_told_nor_kept() -> None:
     assert kept.keeper._kept == {}
 
 
+def test_what_is_renewed_is_looked_at_again_when_that_is_due() -> None:
+    """One that is closed, or lost, is forgotten; whoever watches is woken if something is due before it would look."""
+    kept = Kept()
+    good, closed = kept.keep(), kept.keep()
+    closed.closed = True
+    keeper = kept.keeper
+    keeper._sending, keeper._wake_at = 2, -1.0
+    for one in [*keeper._kept.values(), None]:
+        keeper._to_send.put(one)
+    keeper._nudge.clear()
+    keeper._renew_all(keeper._to_send)
+    assert list(keeper._kept) == [good]
+    assert keeper._sending == 0
+    assert not keeper._nudge.is_set()
+    (one,) = keeper._kept.values()
+    assert one.try_at == good.renew_at
+    keeper._wake_at = one.wake_at + 100.0
+    old: Any = queue.SimpleQueue()  # of threads that were told to end meanwhile: what they count is over
+    old.put(one)
+    old.put(None)
+    keeper._renew_all(old)
+    assert keeper._sending == 0
+    assert keeper._nudge.is_set()
+
+
+def test_there_are_no_more_threads_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dynadurable.worker.keeper.MAX_SENDERS", 0)
+    kept = Kept()
+    kept.keep()
+    kept.clock.advance(timedelta(seconds=3))
+    kept.keeper._look(kept.clock.monotonic())
+    assert kept.keeper._senders == []
+    assert kept.keeper._to_send.qsize() == 1
+
+
 def test_a_child_of_a_fork_keeps_nothing_of_its_parent() -> None:
     kept = Kept()
     kept.keep()
@@ -192,6 +232,33 @@ def test_a_stop_does_not_wait_for_a_request_that_hangs(monkeypatch: pytest.Monke
     kept.keeper.stop()
     assert all(thread.is_alive() for thread in threads)
     hangs.set()
+
+
+# --- attempts -------------------------------------------------------------------------------------
+
+
+def test_a_workflow_whose_journal_is_of_a_newer_version_is_left_to_whoever_knows(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def body(*_: Any) -> Any:
+        raise NewerFormatError("a page of the journal", version=9)
+
+    attempts: Any = SimpleNamespace()
+    plan = Attempts._workflow_body(attempts, body, attempt(), None, None)  # type: ignore[arg-type]
+    left = play(plan).result
+    assert isinstance(left, HandBack)
+    assert left.refund
+    assert "handed back" in caplog.text
+
+
+def test_a_snooze_for_less_than_no_time_is_a_failure() -> None:
+    app = App("shop")
+
+    @app.job
+    def work() -> None: ...
+
+    absurd = verdict.on_error(Snooze(timedelta(seconds=-1)), job=work, attempt=1, told=None, dice=0.5)
+    assert isinstance(absurd, verdict.Bury)
 
 
 # --- ends of attempts -----------------------------------------------------------------------------
@@ -379,6 +446,26 @@ def test_what_this_version_cannot_read_is_left_out_of_lists_with_a_warning(
         assert len(formats.models(ITEMS.run, [good, later, odd, stranger, lacking], "some runs")) == 1
         assert len(formats.models(ITEMS.run, [good, lacking], "some runs", whole=False)) == 2
     assert len(caplog.records) >= 2
+
+
+def test_a_scan_goes_on_where_it_was_left_and_shows_what_is_asked_for() -> None:
+    condition = ITEMS.run.pk.exists()
+    whole = requests.scan(ITEMS.run, condition, segment=0, segments=1, limit=5).params
+    assert not {"ProjectionExpression", "ExclusiveStartKey", "ExpressionAttributeValues"} & whole.keys()
+    start = {"pk": {"S": "a"}, "sk": {"S": "b"}}
+    part = requests.scan(
+        ITEMS.run, ITEMS.run.state == "dead", segment=0, segments=1, limit=5, start=start, fields=["pk"]
+    ).params
+    assert part["ExclusiveStartKey"] == start
+    assert part["ExpressionAttributeValues"] == {":0": {"S": "dead"}}
+    touched = requests.upsert(ITEMS.run, "a", "run", [ITEMS.run.rev.set(1)]).params
+    assert "ConditionExpression" not in touched
+
+
+def test_names_that_cannot_be_stored_are_refused() -> None:
+    for name in ("", "\ud800", "x" * 300):
+        with pytest.raises(NameRefusedError):
+            check_name("a queue's name", name)
 
 
 def test_a_prepared_request_may_have_no_values_but_its_key() -> None:

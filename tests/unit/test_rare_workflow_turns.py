@@ -32,7 +32,7 @@ from dynadurable.worker import endings
 from dynadurable.worker.held import Held
 from dynadurable.workflow import children, commit, steps
 from dynadurable.workflow.execution import Execution
-from dynadurable.workflow.halt import Halted, JournalLost
+from dynadurable.workflow.halt import Halted, JournalLost, Parked
 from dynadurable.workflow.steps import StepBody
 from dynadurable.workflow.turn import ThreadTurn
 from tests.unit.scripted import (
@@ -272,6 +272,12 @@ def test_a_step_that_fails_for_a_moment_is_tried_again_where_it_stands() -> None
     written = changed(a_run(workflow=True))
     played = play(steps.step(one, past, call, "key"), written, written, written)
     assert (played.result.tries, len(tries)) == (3, 3)
+
+
+def test_a_step_whose_next_try_is_far_off_parks() -> None:
+    one = execution()
+    with pytest.raises(Parked):
+        play(steps.until(one, one.now_ms() + 3_600_000))
 
 
 # --- what an execution does with its journal ------------------------------------------------------
