@@ -4,6 +4,7 @@
     python3 dev.py demo              run the demo
     python3 dev.py test              lint, types, and all tests
     python3 dev.py test -- -k lease  only pytest, with arguments of its own
+    python3 dev.py quick             the tests that need no server and take no time, for between two edits
     python3 dev.py check             only lint and types
     python3 dev.py coverage          see that the tests take every branch of the protocol; some minutes
     python3 dev.py bench             run the benchmark; with --memory also the long memory runs
@@ -38,7 +39,7 @@ HERE = Path(__file__).resolve().parent
 WORKERS = "2"
 OLDEST_PIP_WITH_GROUPS = (25, 1)
 NO_TESTS_RAN = 5
-COVERED_BY = ("unit", "integration", "workflow", "clean", "simulation")
+COVERED_BY = ("unit", "integration", "workflow", "clean")
 IN_PROCESS = "not server and not slow and not chaos and not cdk and not aio"
 
 
@@ -218,6 +219,15 @@ def test(arguments: list[str]) -> None:
         sys.exit(1)
 
 
+def quick(arguments: list[str]) -> None:
+    """The tests that a developer runs between two edits: in process, nothing that is slow by itself."""
+    ensure(FULL)
+    failures: list[str] = []
+    leg("what needs no server", FULL, QUICK, arguments, failures)
+    if failures:
+        raise CommandFailedError(failures[0])
+
+
 def coverage(arguments: list[str]) -> None:
     """Run the tests that need no server, and see that they take every branch of the files of the protocol.
 
@@ -324,7 +334,7 @@ def say(what: str) -> None:
     print(f"\n== {what}", flush=True)
 
 
-COMMANDS = {"demo": demo, "test": test, "check": check, "coverage": coverage, "bench": bench, "pin": pin}
+COMMANDS = {"demo": demo, "test": test, "quick": quick, "check": check, "coverage": coverage, "bench": bench, "pin": pin}
 
 
 def main() -> None:
