@@ -267,7 +267,7 @@ def test_a_step_that_fails_for_a_moment_is_tried_again_where_it_stands() -> None
             raise ValueError("not yet")
         return 7
 
-    call = steps.StepCall.of(shaky, (), {}, name="shaky", retry=Retry(delay=timedelta(milliseconds=30)))
+    call = steps.StepCall.of(shaky, (), {}, name="shaky", retry=Retry.fixed(timedelta(milliseconds=20)))
     past = Past(identity=Identity("step", "shaky", "", 1))
     written = changed(a_run(workflow=True))
     played = play(steps.step(one, past, call, "key"), written, written, written)
