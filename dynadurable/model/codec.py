@@ -37,6 +37,7 @@ COMPRESS_FROM_BYTES = 256  # below, compressing costs more time than DynamoDB's 
 _PLAIN, _TAGGED = b"j", b"t"
 _READERS = {_PLAIN: from_plain_text, _TAGGED: from_tagged_text}
 _DIGEST_BYTES = 16
+_UNCHANGING = (str, bytes, int, float, bool, type(None))
 
 
 def encode(value: object, *, path: str = "value") -> bytes:
@@ -79,6 +80,22 @@ def decode(data: bytes) -> Any:
 def roundtrip(value: Any, *, path: str = "value") -> Any:
     """What a later reader will see, so that the first run can go on with the same: ``decode(encode(value))``."""
     return decode(encode(value, path=path))
+
+
+def own_copy(value: Any) -> Any:
+    """A copy, for somebody who may change it: of data, which is what could be stored. Anything else is given as it is.
+
+    >>> order = {"items": [1]}
+    >>> own_copy(order)["items"].append(2)
+    >>> order
+    {'items': [1]}
+    """
+    if type(value) in _UNCHANGING:
+        return value
+    try:
+        return roundtrip(value)
+    except (PayloadRefusedError, PayloadTooLargeError, PayloadUnreadableError):
+        return value
 
 
 def canonical_digest(value: object, *, path: str = "value") -> str:

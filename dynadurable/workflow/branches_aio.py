@@ -7,6 +7,7 @@ import inspect
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..model.codec import own_copy
 from ..model.record import DONE
 from ..model.results import Results
 from ..storage.call import Work
@@ -62,7 +63,7 @@ class TaskBranches(Work):
         call = self.work.calls[index]
         if call.step is not None:
             return await self.stage.step_through(partial(core.step, core.here, call.step, None))
-        value = call.function(self.stage.context(core), *call.args)
+        value = call.function(self.stage.context(core), *map(own_copy, call.args))
         return await value if inspect.isawaitable(value) else value
 
     def _take_in(self) -> None:

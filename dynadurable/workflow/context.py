@@ -52,10 +52,11 @@ class WorkflowContext(WorkflowContextBase):
 
         Known as the function's name or ``name`` (and "#2" when it comes again). It is called at least once; an outside
         API makes of that exactly once if it is given the step's key, which a function with a parameter called
-        ``idempotency_key`` gets. ``retry``: how often, as for a job; between tries the run waits without holding
-        anything. ``timeout``: of one try; the body itself cannot be stopped and may end later. ``once``: at most once:
-        that it begins is recorded first, and a step that was interrupted raises. ``compensate``: called with the
-        result, should the workflow fail for good later on (see ``on_failure``).
+        ``idempotency_key`` gets. Arguments that are data (what could be stored) are given as copies, others as they
+        are. ``retry``: how often, as for a job; between tries the run waits without holding anything. ``timeout``: of
+        one try; the body itself cannot be stopped and may end later. ``once``: at most once: that it begins is recorded
+        first, and a step that was interrupted raises. ``compensate``: called with the result, should the workflow fail
+        for good later on (see ``on_failure``).
 
         Raises:
             StepFailedError: it failed for good; the same error on every replay.

@@ -81,10 +81,16 @@ class StepCall:
             wants_key=wants_key,
         )
 
-    def bound(self, key: str) -> Callable[[], Any]:
-        """The call without arguments."""
-        given = {KEY_PARAMETER: key} if self.wants_key else {}
-        return functools.partial(self.function, *self.args, **self.kwargs, **given)
+    def bound(self, key: str | None = None, **more: Any) -> Callable[[], Any]:
+        """The call with its arguments, for one try.
+
+        Each try is given copies: what a body does to its input must reach neither the next try nor the workflow's code,
+        which on replay would not see it.
+        """
+        given = {KEY_PARAMETER: key} if self.wants_key and key is not None else {}
+        args = map(codec.own_copy, self.args)
+        kwargs = {name: codec.own_copy(value) for name, value in {**self.kwargs, **more}.items()}
+        return functools.partial(self.function, *args, **kwargs, **given)
 
 
 def name_of(function: Callable[..., Any], name: str | None) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..drivers.boto3 import Boto3Driver
+from ..model.codec import own_copy
 from ..model.history import Line
 from ..model.record import DONE, Record
 from ..model.results import Results
@@ -150,7 +151,7 @@ class ThreadBranches(Work):
         call = self.work.calls[index]
         if call.step is not None:
             return self.stage.run(core.step(core.here, call.step, None))
-        return call.function(self.stage.context(core), *call.args)
+        return call.function(self.stage.context(core), *map(own_copy, call.args))
 
     # --- ending -----------------------------------------------------------------------------------
 

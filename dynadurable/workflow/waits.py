@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -190,7 +189,7 @@ async def _polled(execution: Execution, past: Past, before: Record, call: StepCa
     """Call it once; the record of what came of it."""
     polled, polls = Polled.from_value(before.value), before.tries + 1
     try:
-        value = await StepBody(execution, _with_state(call, polled.state), call.name, call.timeout)
+        value = await StepBody(execution, call.bound(**polled.state), call.name, call.timeout)
         if value and not isinstance(value, NotYet):
             return execution.entry(past, DONE, tries=polls, value=encoded(value, call.name))
         state = {STATE_PARAMETER: value.state} if isinstance(value, NotYet) else polled.state
@@ -219,7 +218,3 @@ async def _pause(execution: Execution, record: Record) -> None:
         execution.note(record)
     else:
         await execution.record(record)
-
-
-def _with_state(call: StepCall, state: Mapping[str, Any]) -> Callable[[], Any]:
-    return functools.partial(call.function, *call.args, **{**call.kwargs, **state})
