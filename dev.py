@@ -223,7 +223,7 @@ def quick(arguments: list[str]) -> None:
     """The tests that a developer runs between two edits: in process, nothing that is slow by itself."""
     ensure(FULL)
     failures: list[str] = []
-    leg("what needs no server", FULL, QUICK, arguments, failures)
+    leg("what needs no server", FULL, IN_PROCESS, arguments, failures)
     if failures:
         raise CommandFailedError(failures[0])
 
@@ -334,7 +334,15 @@ def say(what: str) -> None:
     print(f"\n== {what}", flush=True)
 
 
-COMMANDS = {"demo": demo, "test": test, "quick": quick, "check": check, "coverage": coverage, "bench": bench, "pin": pin}
+COMMANDS = {
+    "demo": demo,
+    "test": test,
+    "quick": quick,
+    "check": check,
+    "coverage": coverage,
+    "bench": bench,
+    "pin": pin,
+}
 
 
 def main() -> None:
