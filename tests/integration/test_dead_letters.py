@@ -11,7 +11,7 @@ import pytest
 
 from dynadurable import App, ConfigurationError, InputRefusedError, JobContext, Queue, Retry, RunUnknownError
 from dynadurable.model import codec
-from dynadurable.testing.clock import ManualClock
+from dynadurable.testing.clock import START, ManualClock
 from dynadurable.testing.memory import MemoryClient
 from dynadurable.worker.registrar import Registrar
 from tests.integration.test_asking import drain
@@ -100,10 +100,18 @@ def test_letters_are_listed_newest_first_over_all_shards_and_queues(shop: Shop, 
         ({"build": "v2"}, 0),
         ({"before_build": "v2"}, 6),
         ({"before_build": "v1"}, 0),
+        ({"fingerprint": "of mail"}, 2),
+        ({"fingerprint": "of mail", "queue": "trench"}, 0),
+        ({"since": START + timedelta(minutes=2)}, 4),
+        ({"until": START + timedelta(minutes=2)}, 3),
+        ({"since": START + timedelta(minutes=2), "until": START + timedelta(minutes=2), "job": "mail"}, 1),
     ],
 )
 def test_filters_narrow_every_command(shop: Shop, clock: ManualClock, where: dict[str, Any], count: int) -> None:
     fill(shop, clock)
+    if "fingerprint" in where:
+        (of_mail,) = shop.app.dead.groups(job="mail")
+        where = {**where, "fingerprint": of_mail.fingerprint[:8]}
     assert len(shop.app.dead.list(**where)) == count
     assert shop.app.dead.count(**where) == count
     assert shop.app.dead.replay(dry_run=True, **where).done == count

@@ -323,6 +323,16 @@ def test_dead_letters_are_replayed_once_edited_and_all(shell: Shell, dead: list[
     assert shell.ask("dead", "replay", "--before-build", "v2", "--yes")["done"] == 2
 
 
+def test_what_takes_long_shows_how_far_it_has_come(shell: Shell, dead: list[str]) -> None:
+    """On standard error, where that is a terminal; never for machines."""
+    shell.environment = {**shell.environment, "FORCE_COLOR": "1", "TERM": "xterm"}
+    for command, word in (("groups", "looking"), ("replay", "replaying"), ("purge", "purging")):
+        told = [*("--all", "--yes"), "--app", shell.target] if command != "groups" else ["--app", shell.target]
+        assert word in shell.run("dead", command, *told).stderr
+        assert shell.run("dead", command, *told, "--json").stderr == ""
+        shell.drain()
+
+
 def test_a_replay_that_was_stopped_has_an_exit_code_of_its_own(shell: Shell, dead: list[str]) -> None:
     options = ["dead", "replay", "--all", "--yes", "--stop-after", "2", "--app", shell.target]
     worker = shell.app.worker(concurrency=1)
