@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.simulation.actors import Cast
 from tests.simulation.cleaning import CleaningCast
-from tests.simulation.crowd import CrowdCast
+from tests.simulation.crowd import CrowdCast, FrozenCast, LateCast
 from tests.simulation.leases import LeaseCast
 from tests.simulation.newer import NewerCast, NewerLeaseCast
 from tests.simulation.schedules import ScheduleCast
@@ -17,10 +17,12 @@ CASTS: dict[str, type[Cast]] = {
     "schedules": ScheduleCast,
     "leases": LeaseCast,
     "crowd": CrowdCast,
+    "frozen": FrozenCast,
+    "late": LateCast,
     "newer": NewerCast,
     "newer leases": NewerLeaseCast,
 }
-_MOST = ("jobs", "workflows", "cleaning", "crowd", "workflows", "schedules", "jobs", "workflows", "leases", "crowd")
+_MOST = ("jobs", "workflows", "cleaning", "crowd", "late", "schedules", "frozen", "workflows", "leases", "crowd")
 TURNS = (*_MOST, *_MOST[:-2], "newer", "newer leases")
 
 

@@ -1,4 +1,4 @@
-"""A cast that crowds around one key, slowly: what takes long enough for others to come in between."""
+"""Casts in bad weather of one kind: what takes so long that others come in between, and what arrives long after."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from dynadurable.model.job import Job
 from tests.simulation.actors import Cast
+from tests.simulation.workflows import WorkflowCast
 from tests.simulation.world import Steps
 
 
@@ -26,3 +27,16 @@ class CrowdCast(Cast):
         processes += [[self.enqueuer(f"caller-{n}")] for n in range(dice.randint(6, 14))]
         processes += [[self.operator(f"operator-{n}")] for n in range(dice.choice((0, 2, 4, 8)))]
         return processes
+
+
+class FrozenCast(Cast):
+    """Processes that are frozen for longer than their leases again and again."""
+
+    keyed = 0.2
+    weather = MappingProxyType({"slow": 0.1, "frozen": 0.08, "kill": 0.0})
+
+
+class LateCast(WorkflowCast):
+    """Requests that are given up and arrive all the same, after those that were sent in their place."""
+
+    weather = MappingProxyType({"late": 0.12, "lost_reply": 0.05, "kill": 0.002})

@@ -19,6 +19,7 @@ from tests.simulation.survey import rows
 CHUNK = 40
 CHUNKS = 50
 
+
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
     logging.disable(logging.CRITICAL)
