@@ -181,6 +181,7 @@ class _Round:
             **self.book.counts(),
             "starts": kinds.get("start", 0),
             "ends": kinds.get("end", 0),
+            "slots": kinds.get("tick", 0),
             "refused": kinds.get("refused", 0),
             "writes": self.watcher.writes,
             "faults": sum(self.sky.met.values()),
