@@ -10,8 +10,8 @@ from typing import Any
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 
-from ..errors import ConditionFailedError, TransactionFailedError
-from . import batches, formats, lookup, requests, runs
+from ..errors import ConditionFailedError, ItemUnreadableError, TransactionFailedError
+from . import batches, formats, journal, lookup, requests, runs
 from .births import place_of
 from .call import Several
 from .items import DEAD, LIVE, DeadLetter, Items, Run, is_ours
@@ -111,7 +111,11 @@ async def standing(items: Items, letters: Sequence[DeadLetter]) -> list[DeadLett
 def _stands(items: Items, letter: DeadLetter, raw: Mapping[str, Any] | None) -> bool:
     if raw is None:
         return False
-    return not is_ours(raw) or is_of(letter, items.run.from_raw_data(dict(raw)))
+    try:
+        return not is_ours(raw) or is_of(letter, items.run.from_raw_data(dict(raw)))
+    except ItemUnreadableError as error:
+        formats.warn(error)
+        return True
 
 
 def is_of(letter: DeadLetter, run: Run) -> bool:
@@ -148,6 +152,10 @@ async def replay(items: Items, run_id: str, generation: str | None, revival: Rev
     model = items.run
     as_seen = _as_seen(items, run)
     await _move_input(items, run, revival)
+    if run.workflow and run.ttl is not None and not run.undone:
+        await journal.keep(
+            items, run
+        )  # before it lives: what a crash leaves without expiry, the cleaner gives it again
     actions = [*_revived(items, sort_key, revival), *_with_journal(items, run)]
     revive = requests.update(model, run.pk, RUN_SORT_KEY, actions, as_seen)
     mark = items.mark(

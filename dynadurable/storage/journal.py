@@ -10,6 +10,7 @@ Every write is conditional on the run being held (``runs.held_run``), so what a 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -147,6 +148,15 @@ async def _keep(items: Items, pages: Any) -> None:
                 await requests.update(model, page.pk, page.sk, [model.ttl.remove()], model.pk.exists())
             except ConditionFailedError as error:
                 raise PayloadUnreadableError(f"page {page.sk!r} of the journal has expired", raw=b"") from error
+
+
+async def keep(items: Items, run: Run) -> None:
+    """Take back the expiry of the pages of a dead run that is about to be brought back.
+
+    Its next worker does so too, but that may come when DynamoDB has deleted them.
+    """
+    with contextlib.suppress(PayloadUnreadableError):  # one has gone already: that worker will say so
+        await _keep(items, (await pages_of(items, run)).values())
 
 
 # --- writing --------------------------------------------------------------------------------------
