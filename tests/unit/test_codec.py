@@ -129,3 +129,27 @@ def test_a_digest_is_the_same_in_every_release() -> None:
 @pytest.mark.parametrize("module", [codec, codec_class, codec_place, codec_tags, codec_time, codec_tree])
 def test_the_examples_in_the_docstrings_hold(module: types.ModuleType) -> None:
     assert doctest.testmod(module).failed == 0
+
+
+def test_a_copy_of_data_shares_nothing_that_could_be_changed() -> None:
+    value = {"a": [1, {2}], "b": (bytearray(b"x"), Order("o", [Line("x")])), "c": {1: []}}
+    copy = codec.own_copy(value)
+    assert same(copy, value)
+    copy["a"].append(3)
+    copy["a"][1].add(3)
+    copy["b"][0].extend(b"y")
+    copy["b"][1].lines.append(1)
+    copy["c"][1].append(1)
+    assert same(value, {"a": [1, {2}], "b": (bytearray(b"x"), Order("o", [Line("x")])), "c": {1: []}})
+
+
+class Shy:
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+
+def test_what_is_no_data_is_its_own_copy() -> None:
+    cycle: list[Any] = []
+    cycle.append(cycle)
+    for value in (object(), print, cycle, {"a": object()}, iter([1]), Shy(), "text", 10**40):
+        assert codec.own_copy(value) is value
