@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from ..drivers.boto3 import Boto3Driver
+from ..drivers.replies import whole_replies_only
 from ..errors import ConfigurationError, LeaseLostError
 from ..storage.call import Call
 from ..worker.context import JobContext
@@ -59,7 +60,7 @@ def fan_out(
     progress = Progress.of(ctx, name)
     if progress.finished:
         return progress.report()
-    driver = ctx.driver if client is None else Boto3Driver(lambda: client, ctx.clock, ctx.driver.meter)
+    driver = ctx.driver if client is None else _with_client(ctx, client)
     flight = _Flight(ctx, driver, progress, table=table, in_flight=in_flight)
     try:
         for page in pages_from(source, progress.cursor, driver.send):
@@ -69,6 +70,11 @@ def fan_out(
         raise
     flight.land(raising=True)
     return progress.report()
+
+
+def _with_client(ctx: JobContext, client: Any) -> Boto3Driver:
+    careful = whole_replies_only(client)
+    return Boto3Driver(lambda: careful, ctx.clock, ctx.driver.meter)
 
 
 class _Flight:

@@ -13,10 +13,11 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from dynadurable import App
+from dynadurable import App, JobContext, fan_out, query_pages
 from dynadurable.drivers.replies import is_whole, whole_replies_only
 from dynadurable.local import HOST
 from dynadurable.storage import runs
+from dynadurable.testing.memory import MemoryClient, MemoryStore
 
 ITEM = b'{"Item":{"pk":{"S":"run#a"},"sk":{"S":"run"},"dd_v":{"N":"1"},"dd_job":{"S":"j"},"dd_gen":{"S":"g"}}}'
 RUN_ID = "default~0~0mx27mcv2~01m8mb6acy0yv1spp7r6fm"
@@ -94,6 +95,23 @@ def test_a_client_of_the_users_own_is_made_careful_too(cutting: Cutting, attempt
     client = session.client("dynamodb", config=Config(retries=retries), **cutting.settings)
     app = App("shop", client=client)
     assert app.driver.run(runs.read(app.items, RUN_ID)) is not None
+    assert cutting.asked == 3
+    client.close()
+
+
+def test_a_fan_out_does_not_end_early_because_a_page_was_cut_short(cutting: Cutting) -> None:
+    """An empty page without a cursor would be the last one."""
+    session: Any = boto3.session.Session()
+    client = session.client("dynamodb", config=Config(retries={"total_max_attempts": 1}), **cutting.settings)
+    app = App("shop", client=MemoryClient(MemoryStore()))
+    app.create_table()
+
+    @app.job
+    def deliver(ctx: JobContext) -> None:
+        fan_out(ctx, query_pages(TableName="shop", KeyConditionExpression="pk = :a"), lambda item: None, client=client)
+
+    app.enqueue(deliver)
+    app.worker(queues=["default"]).drain()
     assert cutting.asked == 3
     client.close()
 
