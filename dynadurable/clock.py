@@ -22,6 +22,7 @@ from typing import Protocol
 from .forks import renew_after_fork
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+FIRST, LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 DRIFT_PER_SECOND = 1e-4  # how fast a calibration loses worth: crystals drift by less than 100 millionths
 UNCALIBRATED_MARGIN_SECONDS = 1.0
 MAX_STAND_MS = 2_000  # a better estimate may be earlier than the last by this much; a clock that was set, by more
@@ -204,9 +205,12 @@ class UniqueIds:
 
 
 def to_datetime(instant_ms: int) -> datetime:
-    """An aware UTC datetime from stored milliseconds.
+    """An aware UTC datetime from stored milliseconds; what lies beyond the calendar is its first or last instant.
 
     >>> to_datetime(1_800_014_400_000).isoformat()
     '2027-01-15T12:00:00+00:00'
     """
-    return EPOCH + timedelta(milliseconds=instant_ms)
+    try:
+        return EPOCH + timedelta(milliseconds=instant_ms)
+    except OverflowError:
+        return LAST if instant_ms > 0 else FIRST

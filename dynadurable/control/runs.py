@@ -11,6 +11,8 @@ from ..clock import to_datetime
 from ..errors import (
     ConfigurationError,
     InputRefusedError,
+    ItemUnreadableError,
+    NewerFormatError,
     RunCancelledError,
     RunDeadError,
     RunExpiredError,
@@ -130,7 +132,15 @@ class RunPlans:
         return error
 
     async def explain(self, run_id: str) -> Explanation:
-        """Why the run is not running. Never raises for a run that is unknown: that is an explanation too."""
+        """Why the run is not running. Never raises for a run that is unknown or damaged: that is an explanation too."""
+        try:
+            return await self._explain(run_id)
+        except ItemUnreadableError as error:
+            damage = "" if isinstance(error, NewerFormatError) else str(error)
+            now = to_datetime(self._clock.now_ms())
+            return explain(Facts(run_id=run_id, now=now, run=None, unreadable=True, damage=damage))
+
+    async def _explain(self, run_id: str) -> Explanation:
         found = await lookup.find(self._items, run_id)
         now_ms = self._clock.now_ms()
         told = to_run_info(found, now_ms)

@@ -41,6 +41,8 @@ class Facts:
     """Whether the id has the form of one."""
     expired: bool = False
     unreadable: bool = False
+    damage: str = ""
+    """What makes an item of it unreadable, where that is not a newer version."""
     mark_missing: bool = False
     """The run names a mark that is not there."""
     paused_at: datetime | None = None
@@ -125,6 +127,12 @@ def _explanation(facts: Facts, reason: _Reason, *, also: Sequence[str] = ()) -> 
 
 
 def _nothing_found(facts: Facts) -> _Reason:
+    if facts.damage:
+        return _Reason(
+            UNREADABLE,
+            f"{facts.damage[:1].upper()}{facts.damage[1:]}.",
+            "Mend the item, or delete it if it is of no use.",
+        )
     if facts.unreadable:
         why = "It was written by a newer version of dynadurable, which this one leaves alone."
         return _Reason(UNREADABLE, why, "Ask from a process that has the newer version.")

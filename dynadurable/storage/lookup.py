@@ -51,6 +51,7 @@ async def find(items: Items, run_id: str) -> Found:
     if raw is None or not is_ours(raw):
         return Found(run_id=run_id, unreadable=raw is not None)
     run = items.run.from_raw_data(dict(raw))
+    run.check_whole()
     return Found(run_id=run_id, run=run, mark=await mark_of(items, run) if run.is_live else None)
 
 
@@ -98,7 +99,9 @@ async def _body(items: Items, pk: str, sk: str) -> bytes | None:
 def _of_mark(items: Items, run_id: str, raw: Mapping[str, Any]) -> Found:
     if not is_ours(raw):
         return Found(run_id=run_id, unreadable=True)
-    return Found(run_id=run_id, mark=items.mark.from_raw_data(dict(raw)))
+    mark = items.mark.from_raw_data(dict(raw))
+    mark.check_whole()
+    return Found(run_id=run_id, mark=mark)
 
 
 async def _read(model: type[Any], pk: str, sk: str) -> Mapping[str, Any] | None:

@@ -303,6 +303,9 @@ async def raise_fence(items: Items, mark: Mark, run_key: str) -> Run | None:
     """Read the run by raising its fence, so that no older holder's write can land any more.
 
     ``None`` where the run is not live, is gone or names another mark: read it then.
+
+    Raises:
+        ItemUnreadableError: something else than dynadurable changed it.
     """
     model = items.run
     actions = [model.fence.set(mark.fence), model.rev.set(model.rev + 1)]
@@ -310,7 +313,9 @@ async def raise_fence(items: Items, mark: Mark, run_key: str) -> Run | None:
         reply = await requests.update(model, run_key, RUN_SORT_KEY, actions, held_run(items, mark), returning="ALL_NEW")
     except ConditionFailedError:
         return None
-    return model.from_raw_data(reply["Attributes"])
+    raised: Run = model.from_raw_data(reply["Attributes"])
+    raised.check_whole()
+    return raised
 
 
 # --- from a self-contained mark to a run ----------------------------------------------------------

@@ -163,7 +163,8 @@ def test_whoever_asks_for_it_is_told_which_item_it_is() -> None:
     item = {"pk": {"S": pk}, "sk": {"S": sk}, "dd_v": {"N": "1"}, **attributes, "dd_mark": {"N": "5"}}
     site.client.put_item(TableName="shop", Item=item)
     run = site.app.run("kept@abc")
-    for ask in (run.status, run.explain, run.cancel):
+    assert "'run#kept@abc', 'run' is not as dynadurable writes it" in str(run.explain())
+    for ask in (run.status, run.cancel):
         with pytest.raises(DynadurableError, match="'run#kept@abc', 'run' is not as dynadurable writes it"):
             ask()
 

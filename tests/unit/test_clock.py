@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from dynadurable.clock import MAX_STAND_MS, SystemClock
+from dynadurable.clock import MAX_STAND_MS, SystemClock, to_datetime
 
 
 def reply_of(clock: SystemClock, second: int) -> None:
@@ -40,3 +40,9 @@ def test_a_clock_that_is_far_off_is_put_right_at_once(wrong_seconds: int) -> Non
     second = clock.now_ms() // 1000 + wrong_seconds
     reply_of(clock, second)
     assert abs(clock.now_ms() - second * 1000) <= MAX_STAND_MS
+
+
+def test_what_lies_beyond_the_calendar_is_its_end() -> None:
+    assert to_datetime(10**17) == datetime.max.replace(tzinfo=UTC)
+    assert to_datetime(-(10**17)) == datetime.min.replace(tzinfo=UTC)
+    assert to_datetime(10**30) == datetime.max.replace(tzinfo=UTC)

@@ -162,3 +162,12 @@ def test_a_parked_workflow_says_what_it_waits_for() -> None:
         "It is parked: it waits for event 'packed', and looks up again 2027-01-15 13:00:00 UTC (in 1 h) at the latest."
     )
     assert told(replace(parked, waits_for=())).why == "It sleeps until 2027-01-15 13:00:00 UTC (in 1 h)."
+
+
+def test_a_damaged_item_is_named_with_what_is_wrong() -> None:
+    told = explain(
+        Facts(run_id="r", now=NOW, unreadable=True, damage="the item 'run#r' lacks dd_job, and is left alone")
+    )
+    assert told.code == "unreadable"
+    assert told.why == "The item 'run#r' lacks dd_job, and is left alone."
+    assert told.next
