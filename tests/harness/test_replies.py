@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import threading
 import zlib
 from collections.abc import Iterator
@@ -18,9 +20,11 @@ from dynadurable.drivers.replies import is_whole, whole_replies_only
 from dynadurable.local import HOST
 from dynadurable.storage import runs
 from dynadurable.testing.memory import MemoryClient, MemoryStore
+from tests.unit.scripted import RUN_ID, a_run
 
-ITEM = b'{"Item":{"pk":{"S":"run#a"},"sk":{"S":"run"},"dd_v":{"N":"1"},"dd_job":{"S":"j"},"dd_gen":{"S":"g"}}}'
-RUN_ID = "default~0~0mx27mcv2~01m8mb6acy0yv1spp7r6fm"
+RUN = a_run().serialize()
+RUN["dd_input"] = {"B": base64.b64encode(RUN["dd_input"]["B"]).decode()}
+ITEM = json.dumps({"Item": RUN}).encode()
 
 
 class Cutting(ThreadingHTTPServer):
@@ -56,7 +60,7 @@ class _Cutter(BaseHTTPRequestHandler):
         self.send_header("x-amz-crc32", str(zlib.crc32(ITEM)))
         self.end_headers()
         if bad and self.server.damage:
-            self.wfile.write(ITEM.replace(b'"N":"1"', b'"N":"2"'))
+            self.wfile.write(ITEM.replace(b'"live"', b'"dead"'))
         else:
             self.wfile.write(ITEM[: len(ITEM) // 2] if bad else ITEM)
         self.close_connection = bad
@@ -106,9 +110,13 @@ def test_a_fan_out_does_not_end_early_because_a_page_was_cut_short(cutting: Cutt
     app = App("shop", client=MemoryClient(MemoryStore()))
     app.create_table()
 
+    followers = query_pages(
+        TableName="shop", KeyConditionExpression="pk = :a", ExpressionAttributeValues={":a": {"S": "a"}}
+    )
+
     @app.job
     def deliver(ctx: JobContext) -> None:
-        fan_out(ctx, query_pages(TableName="shop", KeyConditionExpression="pk = :a"), lambda item: None, client=client)
+        fan_out(ctx, followers, lambda item: None, client=client)
 
     app.enqueue(deliver)
     app.worker(queues=["default"]).drain()
