@@ -22,6 +22,8 @@ from tests.simulation.world import CheckFailedError
 
 OUR_OWN = ("mutants.py", "requests.py", "prepared.py")
 """Files that are passed over when it is asked which plan makes a request."""
+ELSEWHERE = "cleaning."
+"""What a cleaner deletes, and on which conditions, is shown one by one in ``tests/clean/test_cleaner.py``."""
 SCANNED = range(1_000_000, 1_000_040)
 """Seeds in which it is looked which clauses there are."""
 
@@ -164,7 +166,8 @@ def clause_mutants() -> list[Mutant]:
         with watching(note):
             for seed in SCANNED:
                 play(seed, kind)
-    return [clause_mutant(where, what, tuple(casts)) for (where, what), casts in sorted(seen.items())]
+    found = [clause_mutant(where, what, tuple(casts)) for (where, what), casts in sorted(seen.items())]
+    return [one for one in found if not one.where.startswith(ELSEWHERE)]
 
 
 def caught_by(mutant: Mutant, seeds: range, *, cast: str | None = None) -> tuple[str, int, str] | None:

@@ -114,7 +114,6 @@ async def settled(*_args: Any) -> bool:
 
 
 EQUIVALENT = {
-    # Another clause of the same request says it too.
     "marks._claim: attribute_exists (pk)": "counting up what is not there is refused as invalid all the same",
     "marks.request_cancel: attribute_exists (pk)": "the token of the claim that was seen says it too",
     "signals._forget: attribute_exists (pk)": "to delete what is not there is to do nothing",
@@ -123,40 +122,40 @@ EQUIVALENT = {
     "commit._write: dd_gen = :value": "a mark's sort key holds its generation, and the run names that mark",
     "signals._moved: dd_gen = :value": "a mark's sort key holds its generation, and the run names that mark",
     "runs._forgetting: dd_gen = :value": "it is the key that tells whose mark it is: that holds the generation too",
-    "commit._write: dd_mark = :value": "who moves or ends a run that somebody holds has claimed its mark before, with "
-    "a higher fence, which the run has from then on; and the holder's own park or end ends the attempt",
+    "commit._write: dd_mark = :value": (
+        "who moves or ends a run that somebody holds has claimed its mark before, with a higher fence, which "
+        "the run has from then on; and the holder's own park or end ends the attempt"
+    ),
     "commit._write: dd_state = :value": "as for the mark: who ends the run of another has a higher fence",
-    "cleaning._deleted: attribute_exists (pk)": "to delete what is not there is to do nothing",
-    "cleaning._deleted: dd_lease = :value": "a claim changes the token too, and a renewal finds the mark held",
-    "cleaning._deleted: attribute_not_exists (dd_lease)": "a claim, which brings a lease, raises the fence too",
-    "cleaning._deleted: attribute_not_exists (dd_token)": "a claim, which brings a token, raises the fence too",
-    "cleaning._deleted: dd_token = :value": "a claim changes the lease and the fence too",
-    "cleaning._deleted: dd_fence = :value": "a claim changes token and lease too, and one that was handed back since "
-    "has found the mark a stray as well",
-    # Its key is of this very write, so what is there is the same.
-    "operations.transact_items: attribute_not_exists (pk)": "a mark's key is unique, and the transaction has a token",
-    "dead.replay: attribute_not_exists (pk)": "the new mark's key holds a generation that was made for this replay, "
-    "and the clauses on the run are in the same transaction",
-    "journal._put: attribute_not_exists (pk)": "a page's key holds the writer's fence and a number: only a copy of the "
-    "same write meets it, with the same page",
+    "dead.replay: attribute_not_exists (pk)": (
+        "the new mark's key holds a generation that was made for this replay, and the clauses on the run are "
+        "in the same transaction"
+    ),
+    "journal._put: attribute_not_exists (pk)": (
+        "a page's key holds the writer's fence and a number: only a copy of the same write meets it, with the same page"
+    ),
     "ends.pay: attribute_not_exists (pk)": "the letter that it would write over is the same letter",
-    # What comes after it puts it right.
-    "marks.request_cancel: dd_token = :value": "on a mark that has come free the wish is met by its next claimer",
-    "operate._ask_to_cancel: dd_gen = :value": "a wish that comes to a later life of the key finds the mark changed, "
-    "and the look that follows asks that later life for the same: to be cancelled is asked of the key",
-    "marks.drop: dd_vouched = :value": "a claimer that sees a count finds the run that was vouched for, and no reason "
-    "to drop its mark; unless the run was removed and put again by the same late enqueue, all within one claim",
+    "operate._ask_to_cancel: dd_gen = :value": (
+        "a wish that comes to a later life of the key finds the mark changed, and the look that follows asks "
+        "that later life for the same: to be cancelled is asked of the key"
+    ),
     "context: a body without its lease is told": "the condition on the token refuses its write all the same",
     "verdict: a lost lease ends without a write": "the conditions refuse the write all the same",
-    # It takes longer to come about than a seed lasts.
-    "commit._write: attribute_not_exists (dd_tail)": "a second commit of the same fence carries the same token, which "
-    "DynamoDB remembers for ten minutes; the clause is for a reply that is lost for longer than that",
+    "commit._write: attribute_not_exists (dd_tail)": (
+        "a second commit of the same fence carries the same token, which DynamoDB remembers for ten minutes; "
+        "the clause is for a reply that is lost for longer than that"
+    ),
     "commit._write: dd_tail = :value": "as for the first commit: for ten minutes the token says it too",
     "commit._write: attribute_not_exists (dd_page)": "as for the tail, which changes whenever a page is sealed",
-    "schedules.change: dd_gen = :value": "a schedule that was deleted keeps its item, and its revisions, for 30 days",
-    "schedules.note_run: attribute_exists (pk)": "a schedule that was deleted keeps its item for 30 days",
+    "runs.update_held: attribute_not_exists (dd_page)": (
+        "the tail, which is compared too, changes whenever a page is sealed, and never becomes what it was before"
+    ),
+    "runs.update_held: dd_page = :value": (
+        "the tail, which is compared too, changes whenever a page is sealed, and never becomes what it was before"
+    ),
+    "commit._write: dd_page = :value": "as for the tail, which changes whenever a page is sealed",
 }
-"""What no seed misses, and why it may be so. These clauses stay: they say what is meant, and cost nothing."""
+"""What neither a seed nor a story misses, and why it may be so. It stays: it says what is meant, and costs nothing."""
 
 
 def all_mutants() -> list[Mutant]:

@@ -25,9 +25,8 @@ class AtOnce:
     def run(self, plan: Coroutine[Any, Any, Any], *, give_up_at: float | None = None) -> Any:
         return self.go_on(plan, None)
 
-    def go_on(self, plan: Coroutine[Any, Any, Any], failed: BaseException | None) -> Any:
-        """From its beginning, or from a request of it that has failed."""
-        reply: Any = None
+    def go_on(self, plan: Coroutine[Any, Any, Any], failed: BaseException | None, reply: Any = None) -> Any:
+        """From its beginning, or from a request of it that has failed, or was replied to."""
         try:
             while True:
                 call = plan.send(reply) if failed is None else plan.throw(failed)

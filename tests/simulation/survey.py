@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from tests.simulation.mutants import Mutant, caught_by, clause_mutant
 from tests.simulation.rules import EQUIVALENT, all_mutants, rule_mutants
+from tests.simulation.stories import STORIES
 
 TABLE = Path(__file__).parents[2] / "docs" / "protocol-mutants.md"
 HEAD = """\
@@ -23,11 +24,16 @@ Made by `python -m tests.simulation.run --mutants`; a test plays every row again
 | left out | cast | seed | what is noticed |
 |---|---|---|---|
 """
+STORY_HEAD = """
+## Missed in a story
+
+Chance comes to these only once in many thousand seeds. `tests/simulation/stories.py` tells for each the shortest story
+in which it is missed; a test tells every story with the clause and without:
+"""
 REASONS = """
-## Clauses that others make superfluous
+## Not missed
 
-They cost nothing and say what is meant. Left out, nothing is lost:
-
+Left out, nothing was lost in any seed, and this is why:
 """
 MAX_TEXT = 110
 
@@ -70,8 +76,10 @@ def _judge(job: tuple[str, tuple[str, ...], int, Row | None]) -> tuple[str, Row 
         again = known.caught_again()
         if again is not None:
             return name, Row(name, *again)
+    if name in STORIES or name in EQUIVALENT:
+        return name, None
     mutant = Mutant(where=mutant.where, what=mutant.what, apply=mutant.apply, casts=casts)
-    caught = caught_by(mutant, range(1 if name in EQUIVALENT else count))
+    caught = caught_by(mutant, range(count))
     return name, None if caught is None else Row(name, *caught)
 
 
@@ -85,7 +93,7 @@ def show_mutants(count: int, *, jobs: int, write: Callable[[str], object]) -> in
         for name, row in pool.imap_unordered(_judge, asked):
             if row is not None:
                 caught.append(row)
-            elif name not in EQUIVALENT:
+            elif name not in EQUIVALENT and name not in STORIES:
                 survivors.append(name)
             write(f"{name}\n    {_told(name, row)}")
             sys.stdout.flush()
@@ -97,14 +105,23 @@ def show_mutants(count: int, *, jobs: int, write: Callable[[str], object]) -> in
 def _told(name: str, row: Row | None) -> str:
     if row is not None:
         return f"seed {row.seed} of {row.cast}: {row.why[:MAX_TEXT]}"
+    if name in STORIES:
+        return f"story: {told_by(name)}"
     return f"survived: {EQUIVALENT[name]}" if name in EQUIVALENT else "SURVIVED"
+
+
+def told_by(name: str) -> str:
+    """The story's name, in words."""
+    return STORIES[name].__name__.removeprefix("test_").replace("_", " ")
 
 
 def _text(caught: list[Row], survivors: list[str]) -> str:
     lines = [f"| `{row.name}` | {row.cast} | {row.seed} | {_cell(row.why)} |" for row in sorted(caught)]
     lines += [f"| `{name}` | - | nothing | NOT NOTICED |" for name in survivors]
-    reasons = [f"- `{name}`: {why}" for name, why in sorted(EQUIVALENT.items())]
-    return HEAD + "\n".join(lines) + "\n" + REASONS + "\n".join(reasons) + "\n"
+    seeds = {row.name for row in caught}
+    stories = [f"- `{name}`: {told_by(name)}" for name in sorted(STORIES) if name not in seeds]
+    reasons = [f"- `{name}`: {why}" for name, why in sorted(EQUIVALENT.items()) if name not in seeds]
+    return HEAD + "\n".join([*lines, STORY_HEAD, *stories, REASONS, *reasons]) + "\n"
 
 
 def _cell(why: str) -> str:

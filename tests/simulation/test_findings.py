@@ -2,81 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import Any
-
 import pytest
 
 from dynadurable.errors import ConditionFailedError, NewerFormatError
 from dynadurable.model.record import DONE, Identity, Record, unpack
 from dynadurable.storage import leases, marks, operate, runs, signals
-from dynadurable.storage.call import Call
-from dynadurable.storage.items import FORMAT_VERSION, Mark, Run
 from dynadurable.storage.journal import Writer
-from tests.simulation.actors import Cast
 from tests.simulation.search import AtOnce
+from tests.simulation.story import LEASE_MS, Story
 from tests.simulation.workflows import WorkflowCast
-from tests.simulation.world import START_MS, ActorClock, SeededIds, World
-
-LEASE_MS = 10_000
-
-
-class Story:
-    """A world without chance: every plan runs at once, and every request is remembered."""
-
-    def __init__(self, cast: type[Cast] = Cast) -> None:
-        self.world = World(seed=0)
-        self.cast = cast(self.world)
-        self.items = self.world.items
-        self.clock = ActorClock(self.world, error_ms=0)
-        self.ids = SeededIds(self.world.dice)
-        self.sent: list[Call] = []
-        self.world.watchers.clear()
-        execute = self.world.execute
-
-        def remembered(actor: str, call: Call) -> Any:
-            self.sent.append(call)
-            return execute(actor, call)
-
-        self.world.execute = remembered  # type: ignore[method-assign]
-
-    def run(self, plan: Coroutine[Any, Any, Any]) -> Any:
-        return AtOnce(self.world, "story").run(plan)
-
-    def again(self, call: Call) -> None:
-        """A copy of that request comes late."""
-        with pytest.raises(ConditionFailedError):
-            self.world.execute("late", call)
-
-    def enqueued(self, job: Any, argument: int = 1) -> Run:
-        run_id = self.run(self.cast.operations(self.clock).enqueue(job, (argument,), {}))
-        run = self.run(runs.read(self.items, run_id))
-        assert isinstance(run, Run)
-        return run
-
-    def claimed(self, run: Run, token: str = "token") -> Mark:
-        now_ms = self.clock.now_ms()
-        pk = f"queue#{run.queue}#{int(run.shard)}"
-        plan = marks.claim(
-            self.items, pk=pk, sk=run.mark, token=token, now_ms=now_ms, lease_until_ms=now_ms + LEASE_MS, worker="w"
-        )
-        mark = self.run(plan)
-        assert isinstance(mark, Mark)
-        return mark
-
-    def checkpoint(self, mark: Mark, cursor: bytes, before: bytes | None) -> None:
-        until_ms = self.clock.now_ms() + LEASE_MS
-        self.run(marks.checkpoint(self.items, mark, cursor=cursor, lease_until_ms=until_ms, before=before))
-
-    def newer(self, pk: str, sk: str) -> None:
-        """A newer version takes that item over."""
-        params = {
-            "TableName": "simulated",
-            "Key": {"pk": {"S": pk}, "sk": {"S": sk}},
-            "UpdateExpression": "SET dd_v = :v",
-            "ExpressionAttributeValues": {":v": {"N": str(FORMAT_VERSION + 1)}},
-        }
-        self.world.execute("newer", Call(operation="UpdateItem", params=params))
+from tests.simulation.world import START_MS
 
 
 def test_a_mark_that_is_vouched_for_has_the_checkpoint() -> None:
