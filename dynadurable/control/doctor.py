@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,7 @@ MARKS, LETTERS, WORKERS, CLEANER, STORE = "marks", "dead letters", "workers", "c
 LOOK_LIMIT = 10_000
 """Of each shard of a queue at most so many marks and dead letters are looked at."""
 NAMED = 3
+Check = Callable[[], Coroutine[Any, Any, list[Finding]]]
 CLOCK_NOTE_MS, CLOCK_WARNING_MS = 2_000, 60_000
 CLEANING_LATE_MS = 3 * 86_400_000
 
@@ -72,14 +73,14 @@ class DoctorPlans:
         findings = list(reach)
         if any(one.level == PROBLEM for one in reach):
             return Examination(findings=findings)
-        checks: list[tuple[str, Any]] = [
-            (shape.KEYS, self._shape()),
-            (PERMISSIONS, self._permissions(asked.roles)),
-            (MARKS, self._contents(asked)),
-            (CLEANER, self._cleaner()),
-        ]
-        for name, plan in checks:
-            findings += await _guarded(name, plan)
+        checks: dict[str, Check] = {
+            shape.KEYS: self._shape,
+            PERMISSIONS: lambda: self._permissions(asked.roles),
+            MARKS: lambda: self._contents(asked),
+            CLEANER: self._cleaner,
+        }
+        for name, check in checks.items():
+            findings += await _guarded(name, check)
         return Examination(findings=findings)
 
     # --- the table --------------------------------------------------------------------------------
@@ -216,10 +217,10 @@ class DoctorPlans:
         return [Finding(check=CLEANER, level=WARNING if late else OK, text=text, remedy=remedy)]
 
 
-async def _guarded(name: str, plan: Any) -> list[Finding]:
+async def _guarded(name: str, check: Check) -> list[Finding]:
     """A check's findings; if it cannot be made, that is one."""
     try:
-        found: list[Finding] = await plan
+        found = await check()
     except PermissionMissingError as error:
         return [Finding(check=name, level=WARNING, text=f"This cannot be looked at: {error}.")]
     except DynadurableError as error:

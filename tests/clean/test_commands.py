@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from dynadurable.cleaner import CLEANER_LEASE
 from dynadurable.cli.root import root
+from dynadurable.model.finding import LEVELS
 from tests.clean.site import Site
 
 
@@ -68,6 +69,44 @@ def test_clean_tells_machines_everything(site: Site) -> None:
     assert told["finished"]
     assert not told["busy"]
     assert told["estimate"]["read_units"] == 1
+
+
+REPORTED = {
+    "scanned": int,
+    "ours": int,
+    "newer": int,
+    "damaged": int,
+    "removed": dict,
+    "removed_total": int,
+    "stamped": int,
+    "restored": int,
+    "left": int,
+    "read_units": float,
+    "write_units": float,
+    "seconds": float,
+    "finished": bool,
+    "resumed": bool,
+    "dry_run": bool,
+}
+ESTIMATED = {"items": int, "size_bytes": int, "read_units": int, "seconds": float, "resumes": bool}
+
+
+@pytest.mark.parametrize("options", [(), ("--dry-run",)], ids=["", "dry run"])
+def test_what_machines_are_told_keeps_its_shape(site: Site, options: tuple[str, ...]) -> None:
+    """Whoever reads this elsewhere relies on names and types: they are only added to."""
+    told = called("clean", *options)
+    assert told.pop("busy") is False
+    estimate = told.pop("estimate")
+    for shape, part in ((REPORTED, told), (ESTIMATED, estimate)):
+        assert part.keys() == shape.keys()
+        assert [name for name, kind in shape.items() if not isinstance(part[name], kind | int)] == []
+    examined = called("doctor")
+    assert examined.keys() == {"healthy", "worst", "findings"}
+    checked = called("table", "check")
+    assert checked.keys() == {"table", "fits", "healthy", "worst", "findings"}
+    for finding in (*examined["findings"], *checked["findings"]):
+        assert finding.keys() == {"check", "level", "text", "remedy", "repaired"}
+        assert finding["level"] in LEVELS
 
 
 def test_a_second_cleaner_does_nothing_and_is_no_failure(site: Site) -> None:

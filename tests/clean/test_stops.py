@@ -140,3 +140,42 @@ def test_a_stop_after_any_write_ends_as_an_undisturbed_pass(applied: bool, dies:
             assert (end["effects"], end["letters"]) == (expected["effects"], expected["letters"])
         else:
             assert end == expected, nth
+
+
+# --- the doctor ------------------------------------------------------------------------------------
+
+
+def repaired(site: Site, client: Any = None) -> set[str]:
+    """What the doctor has put right."""
+    found = site.make_app(client).doctor.examine(queues=["default"], repair=True)
+    return {finding.check for finding in found.findings if finding.repaired}
+
+
+def after_repair(fault: Fault | None, then: Callable[[Site], None] = lambda _: None) -> tuple[Any, ...]:
+    effects: list[str] = []
+    site = littered(effects)
+    client = FaultyClient(MemoryClient(site.store), Meter(fault))
+    with contextlib.suppress(Died):
+        repaired(site, client)
+    site.advance(minutes=2)
+    then(site)
+    repaired(site)
+    calm = site.rows()
+    assert repaired(site) == set()  # it is all done, and doing it again does nothing
+    assert site.rows() == calm
+    end = end_of(site, effects)
+    return client.writes, end["effects"], end["letters"], [UNIQUE.sub("", pk) for pk, _, _ in end["stored"]]
+
+
+def test_a_repair_puts_right_what_there_is() -> None:
+    assert repaired(littered([])) == {"marks", "dead letters"}
+
+
+@pytest.mark.parametrize("works", [False, True], ids=["", "workers work in between"])
+def test_a_repair_that_stops_at_any_write_is_done_by_the_next_one(works: bool) -> None:
+    writes, *expected = after_repair(None)
+    for nth in range(1, writes + 1):
+        applied, dies = ((False, True), (True, True), (True, False))[nth % 3]
+        fault = Fault(nth=nth, applied=applied, dies=dies)
+        _, *end = after_repair(fault, Site.work if works else lambda _: None)
+        assert end[: 2 if works else 3] == expected[: 2 if works else 3], str(fault)
