@@ -39,6 +39,8 @@ HERE = Path(__file__).resolve().parent
 WORKERS = "2"
 OLDEST_PIP_WITH_GROUPS = (25, 1)
 NO_TESTS_RAN = 5
+QUICK = ("unit", "workflow", "conformance")
+"""The folders of tests that are run between two edits: they need 120 s of a processor."""
 COVERED_BY = ("unit", "integration", "workflow", "clean")
 IN_PROCESS = "not server and not slow and not chaos and not cdk and not aio"
 
@@ -220,10 +222,11 @@ def test(arguments: list[str]) -> None:
 
 
 def quick(arguments: list[str]) -> None:
-    """The tests that a developer runs between two edits: in process, nothing that is slow by itself."""
+    """The tests that a developer runs between two edits: in process, nothing that is slow; or those that are named."""
     ensure(FULL)
     failures: list[str] = []
-    leg("what needs no server", FULL, IN_PROCESS, arguments, failures)
+    folders = [] if any("tests/" in word for word in arguments) else [f"tests/{name}" for name in QUICK]
+    leg("what needs no server", FULL, IN_PROCESS, [*arguments, *folders], failures)
     if failures:
         raise CommandFailedError(failures[0])
 

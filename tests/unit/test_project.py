@@ -117,3 +117,24 @@ def test_an_environment_is_made_anew_when_what_it_holds_changes(
         constraints.write("another==1.0\n")
     assert dev.FULL.fingerprint() != before
     assert dev.FULL.fingerprint() != dev.DEMO.fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [([], [f"tests/{name}" for name in dev.QUICK]), (["tests/clean", "-k", "lease"], ["tests/clean"])],
+)
+def test_the_quick_leg_takes_its_folders_unless_others_are_named(
+    arguments: list[str], named: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[list[str]] = []
+
+    def finished(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        ran.append(command)
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(subprocess, "run", finished)
+    monkeypatch.setattr(dev, "ensure", lambda _: None)
+    dev.quick(arguments)
+    assert [word for word in ran[0] if word.startswith("tests/")] == named
+    assert dev.IN_PROCESS in ran[0]
+    assert all((ROOT / word).is_dir() for word in named)
