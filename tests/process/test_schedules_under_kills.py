@@ -11,6 +11,7 @@ import pytest
 
 from tests.process.ticker_facts import INTERVAL, SCHEDULES
 from tests.process.workshop import Workshop, wait_until
+from tests.terminal import misplaced_ttls
 
 pytestmark = pytest.mark.server
 
@@ -46,6 +47,7 @@ def test_each_slot_gets_one_run_under_a_kill_every_second(workshop: Workshop) ->
         per_slot.setdefault((event["number"], event["slot"]), set()).add(event["run"])
     assert {len(run_ids) for run_ids in per_slot.values()} == {1}
     assert len([mark for mark in workshop.marks() if mark["dd_job"]["S"] == "!schedule"]) == SCHEDULES
+    assert misplaced_ttls(workshop.items()) == []
 
 
 def slots_of(workshop: Workshop, number: int) -> set[datetime]:
