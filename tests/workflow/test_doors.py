@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dynadurable import Retry
+from dynadurable import App, Retry
 from dynadurable.errors import BranchesFailedError, ChildFailedError, InputRefusedError, StepFailedError
 from dynadurable.storage.items import DEAD
 from dynadurable.workflow.context import WorkflowContext
@@ -105,6 +105,31 @@ def test_a_value_is_the_same_in_the_first_run_and_on_replay(make_rig: MakeRig, d
     rig.finish()
     assert len(seen) >= 2
     assert all(same(one, value) for one in seen), seen
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_what_a_workflow_is_given_and_returns_is_the_same(make_rig: MakeRig, name: str) -> None:
+    """Its input after a replay, its result, and both again as a child's."""
+    value, seen = VALUES[name], []
+
+    def define(app: App, rig: Rig) -> None:
+        @app.workflow(keep_result=timedelta(days=1))
+        def back(ctx: WorkflowContext, given: Any) -> Any:
+            seen.append(given)
+            ctx.sleep(HOUR)
+            return given
+
+        @app.workflow(keep_result=timedelta(days=1))
+        def parent(ctx: WorkflowContext, given: Any) -> Any:
+            return ctx.call(rig.outside.job("back"), given)
+
+    rig = make_rig(define)
+    for workflow in ("back", "parent"):
+        rig.start(workflow, value)
+        rig.finish()
+        assert same(rig.result(), value)
+    assert len(seen) >= 4
+    assert all(same(one, value) for one in seen)
 
 
 # --- PUB-29: errors, by every door ----------------------------------------------------------------
