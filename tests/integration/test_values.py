@@ -85,7 +85,7 @@ def test_texts_are_given_to_the_last_character(app: App, clock: ManualClock, nam
 
 def test_what_could_not_come_back_is_refused_by_its_path(app: App, items_in: Any) -> None:
     @app.job
-    def work(value: Any) -> None: ...
+    def work(value: dict[str, Any]) -> None: ...
 
     with pytest.raises(InputRefusedError, match=r"work\.value\.a\[1\]"):
         app.enqueue(work, {"a": [1, object()]})
