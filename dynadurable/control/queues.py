@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..clock import to_datetime
-from ..errors import PayloadTooLargeError
+from ..errors import InputRefusedError, PayloadTooLargeError
 from ..model.queue_info import QueueInfo
 from ..operations import Operations
 from ..storage import queues, workers
@@ -26,9 +26,8 @@ class QueuePlans:
         self._items = operations.items
 
     async def pause(self, queue: str, reason: str | None) -> None:
-        if reason is not None and len(reason.encode()) > MAX_REASON_BYTES:
-            size = len(reason.encode())
-            raise PayloadTooLargeError("the reason of a pause", size_bytes=size, limit_bytes=MAX_REASON_BYTES)
+        if reason is not None:
+            _check_reason(reason)
         now_ms = self._operations.clock.now_ms()
         await queues.pause(self._items, check_name("a queue's name", queue), now_ms=now_ms, reason=reason)
         self._operations.wake()
@@ -60,6 +59,15 @@ class QueuePlans:
 
     async def list(self) -> list[QueueInfo]:
         return [await self.get(name) for name in await known_queues(self._operations)]
+
+
+def _check_reason(reason: str) -> None:
+    try:
+        size = len(reason.encode())
+    except UnicodeEncodeError:
+        raise InputRefusedError("the reason of a pause holds a lone surrogate, which UTF-8 cannot store") from None
+    if size > MAX_REASON_BYTES:
+        raise PayloadTooLargeError("the reason of a pause", size_bytes=size, limit_bytes=MAX_REASON_BYTES)
 
 
 class Queues:

@@ -38,8 +38,9 @@ class CleanEstimate:
         lasts = f"{self.seconds:.0f} s" if minutes < 2 else f"{minutes:.0f} min"
         return (
             f"A pass reads the whole table: {self.items:,} items, {self.size_bytes / 1e6:,.1f} MB, about "
-            f"{self.read_units:,} read units in at least {lasts}. It reads a unit more for each dead letter and each "
-            "pending run that is more than its mark, and writes a unit for each KB that it deletes."
+            f"{self.read_units:,} read units in at least {lasts}. It reads a unit more for each dead letter that "
+            "stays, each page that has expired or lacks an expiry, and each pending run that is more than its mark; it "
+            "writes a unit for each KB that it deletes."
         )
 
     def to_record(self) -> dict[str, Any]:

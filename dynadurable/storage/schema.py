@@ -30,9 +30,17 @@ class TableSchema:
 
     def __post_init__(self) -> None:
         names = {"table": self.table, "partition_key": self.partition_key, "sort_key": self.sort_key}
+        if self.ttl is not None:
+            names["ttl"] = self.ttl
         for field, name in names.items():
             if not isinstance(name, str) or not name:
-                raise ConfigurationError(f"{field} must be a non-empty string, not {name!r}")
+                or_none = " (or None)" if field == "ttl" else ""
+                raise ConfigurationError(f"{field} must be a non-empty string{or_none}, not {name!r}")
+        if not isinstance(self.prefix, str):
+            raise ConfigurationError(f"prefix must be a string, not {self.prefix!r}")
+        for field, name in {**names, "prefix": self.prefix}.items():
+            if any("\ud800" <= letter <= "\udfff" for letter in name):
+                raise ConfigurationError(f"{field} holds a lone surrogate, which UTF-8 cannot store: {name!r}")
         used = [self.partition_key, self.sort_key, self.ttl_attribute]
         if len(set(used)) != 3 or any(name.startswith("dd_") for name in used[:2]):
             raise ConfigurationError(

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dynadurable import App, Fail, JobContext, Retry, WorkflowContext, fan_out, iterable_pages
-from dynadurable.errors import KeyRefusedError, NameRefusedError
+from dynadurable.errors import ConfigurationError, InputRefusedError, KeyRefusedError, NameRefusedError
 from dynadurable.storage.keys import (
     dead_partition,
     lease_key,
@@ -244,6 +244,41 @@ def test_names_that_are_too_long_are_refused_before_anything_is_written(name: st
     ):
         with pytest.raises(NameRefusedError):
             use()
+    assert site.store.items("shop") == []
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("ttl", ""),
+        ("ttl", 5),
+        ("ttl", "PK"),
+        ("partition_key", ""),
+        ("sort_key", "dd_sk"),
+        ("sort_key", "SK\ud800"),
+        ("prefix", "\udfff"),
+        ("prefix", None),
+        ("prefix", 7),
+        ("prefix", "🪲" * 33),
+    ],
+)
+def test_a_place_that_cannot_be_is_refused_by_name(option: str, value: Any) -> None:
+    with pytest.raises(ConfigurationError, match=option):
+        App("shop", **{"partition_key": "PK", "sort_key": "SK", "client": Site().client, option: value})
+
+
+def test_texts_that_cannot_be_stored_are_refused_by_name() -> None:
+    site = Site()
+    with pytest.raises(InputRefusedError, match="reason"):
+        site.app.queues.pause("mail", reason="\ud800")
+    with pytest.raises(KeyRefusedError, match="surrogate"):
+        site.app.enqueue(site.app.job(name="work")(lambda: None).using(key="\ud800"))
+    for refused in (
+        lambda: site.app.lease("\udfff", ttl=timedelta(minutes=1)),
+        lambda: site.app.queues.pause("\udfff"),
+    ):
+        with pytest.raises(NameRefusedError, match="surrogate"):
+            refused()
     assert site.store.items("shop") == []
 
 
