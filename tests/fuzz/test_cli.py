@@ -91,13 +91,14 @@ def run(words: list[str]) -> Result:
 
 
 def assert_in_words(words: list[str], done: Result) -> None:
-    assert done.exception is None or isinstance(done.exception, SystemExit), (words, done.exc_info)
-    assert done.exit_code in CODES, (words, done.exit_code)
-    assert "Traceback" not in done.stderr, words
+    shown = ascii(words)  # pytest-xdist cannot carry lone surrogates
+    assert done.exception is None or isinstance(done.exception, SystemExit), (shown, ascii(done.exc_info))
+    assert done.exit_code in CODES, (shown, done.exit_code)
+    assert "Traceback" not in done.stderr, shown
     if done.exit_code == USAGE and words:
-        assert "Error: " in done.stderr or "Usage: " in done.stderr, words
+        assert "Error: " in done.stderr or "Usage: " in done.stderr, shown
     if done.exit_code == FAILED and done.stderr.startswith("Error: "):
-        assert len(done.stderr.strip().splitlines()) == 1, (words, done.stderr)
+        assert len(done.stderr.strip().splitlines()) == 1, (shown, ascii(done.stderr))
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
