@@ -177,8 +177,12 @@ async def checkpoint(
     raise LeaseLostError(lost_message(mark))
 
 
-async def hand_back(items: Items, mark: Mark, *, refund: int = 1, not_before_ms: int | None = None) -> None:
+async def hand_back(
+    items: Items, mark: Mark, *, refund: int = 1, not_before_ms: int | None = None, fence: int | None = None
+) -> None:
     """Give the mark up, claimable at once (or from ``not_before_ms``), without using an attempt.
+
+    ``fence``: what the next claim counts on from, where that is more than the mark says.
 
     A mark that has moved on is somebody else's: then there is nothing to give back, and nothing is raised.
     """
@@ -188,6 +192,8 @@ async def hand_back(items: Items, mark: Mark, *, refund: int = 1, not_before_ms:
         actions.append(model.lease_until_ms.remove())
     else:
         actions.append(model.lease_until_ms.set(not_before_ms))
+    if fence is not None:
+        actions.append(model.fence.set(fence))
     try:
         await requests.update(model, mark.pk, mark.sk, actions, held_by(items, mark))
     except ConditionFailedError:

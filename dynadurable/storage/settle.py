@@ -8,6 +8,7 @@
 | names another mark                             | puts that one if absent (and wakes a run that waits),      |
 |                                                | deletes this one                                           |
 | live and names this mark                       | runs it                                                    |
+| the same, and its fence is above the mark's    | hands it back with that fence                              |
 | in a format newer than this library's          | hands the mark back, for a minute                          |
 """
 
@@ -38,6 +39,10 @@ async def settle(items: Items, mark: Mark, *, run_id: str, now_ms: int) -> Run |
         return None
     if run is not None and _is_for(run, mark):
         return run
+    if run is not None and _names(run, mark):
+        # The mark was put again after it was gone, without the fence that its earlier claims had: it gets that back.
+        await marks.hand_back(items, mark, fence=int(run.fence))
+        return None
     try:
         await _repair(items, mark, run, now_ms=now_ms)
     except ItemUnreadableError as error:
@@ -51,8 +56,12 @@ async def _leave(items: Items, mark: Mark, error: ItemUnreadableError, *, now_ms
     await marks.hand_back(items, mark, not_before_ms=now_ms + LEAVE_MS)
 
 
+def _names(run: Run, mark: Mark) -> bool:
+    return bool(run.generation == mark.generation and run.is_live and run.mark == mark.sk)
+
+
 def _is_for(run: Run, mark: Mark) -> bool:
-    return run.generation == mark.generation and run.is_live and run.mark == mark.sk and run.fence <= mark.fence
+    return _names(run, mark) and run.fence <= mark.fence
 
 
 async def _repair(items: Items, mark: Mark, run: Run | None, *, now_ms: int) -> None:

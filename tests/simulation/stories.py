@@ -353,8 +353,8 @@ def waking(told: Story, operation: str, pk: str) -> tuple[Run, Any, Call]:
         told.items, mark, run, [], run_id=run.pk[4:], due_ms=START_MS + 10**8, topics=["e#e0"], now_ms=START_MS
     )
     parked = told.run(plan)
-    plan = signals.wake(told.items, parked, run_id=run.pk[4:], topic_=None, now_ms=START_MS)
-    return parked, plan, told.up_to(plan, operation, pk)
+    wake = signals.wake(told.items, parked, run_id=run.pk[4:], topic_=None, now_ms=START_MS)
+    return parked, wake, told.up_to(wake, operation, pk)
 
 
 @story("signals._moved: dd_state = :value")

@@ -6,7 +6,7 @@ import pytest
 
 from dynadurable.errors import ConditionFailedError, NewerFormatError
 from dynadurable.model.record import DONE, Identity, Record, unpack
-from dynadurable.storage import leases, marks, operate, runs, signals
+from dynadurable.storage import leases, marks, operate, runs, settle, signals
 from dynadurable.storage.journal import Writer
 from tests.simulation.search import AtOnce
 from tests.simulation.story import LEASE_MS, Story
@@ -23,6 +23,17 @@ def test_a_mark_that_is_vouched_for_has_the_checkpoint() -> None:
     put = story.world.peek((f"queue#{run.queue}#{int(run.shard)}", run.mark))
     assert put is not None
     assert put["dd_cursor"] == {"B": b"1j3"}
+
+
+def test_a_mark_that_was_put_again_without_its_fence_is_not_dropped() -> None:
+    story = Story()
+    run = story.enqueued(story.cast.kept)
+    story.change(run.pk, "run", dd_fence={"N": "9" * 19})  # a claim of the mark that is gone has raised it
+    mark = story.claimed(run)
+    assert story.run(settle.settle(story.items, mark, run_id=run.pk[4:], now_ms=START_MS)) is None
+    again = story.claimed(run, "another")
+    assert story.run(settle.settle(story.items, again, run_id=run.pk[4:], now_ms=START_MS)) is not None
+    assert int(again.fence) > int("9" * 19)
 
 
 def test_an_operator_who_moves_a_run_keeps_the_checkpoint_and_the_attempts_of_a_dead_worker() -> None:
