@@ -135,8 +135,8 @@ async def _moved(items: Items, run: Run, *, run_id: str, now_ms: int) -> Run | N
     model = items.run
     due_ms = now_ms + (GATHER_MS if ANYTHING in (run.waits or ()) else 0)
     key = mark_sort_key(due_ms, run_id, place=place_of(run.generation, int(run.rev) + 1))
-    parked = (model.state == LIVE) & (model.mark == run.mark) & formats.not_newer(model)
-    as_seen = (model.generation == run.generation) & parked
+    parked = (model.state == LIVE) & (model.mark == run.mark) & model.waits.exists()  # else somebody is at work on it
+    as_seen = (model.generation == run.generation) & parked & formats.not_newer(model)
     actions: list[Action] = [model.mark.set(key), model.waits.remove(), model.rev.set(model.rev + 1)]
     try:
         reply = await requests.update(model, run.pk, RUN_SORT_KEY, actions, as_seen, returning="ALL_NEW")

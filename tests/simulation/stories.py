@@ -366,6 +366,15 @@ def who_has_ended_is_not_woken() -> None:
     assert told.now(parked.pk, "run")["dd_mark"] == {"S": parked.mark}
 
 
+@story("signals._moved: attribute_exists (dd_waits)")
+def who_is_being_worked_on_is_not_woken() -> None:
+    told = Story(WorkflowCast)
+    parked, plan, call = waking(told, "UpdateItem", "run#")
+    told.change(parked.pk, "run", dd_waits=None)  # its wait was over by itself, and a worker has begun
+    told.finish(plan, call)
+    assert told.now(parked.pk, "run")["dd_mark"] == {"S": parked.mark}
+
+
 @story("signals._forget: attribute_not_exists (dd_token)")
 def a_mark_that_was_claimed_is_not_taken_away_by_who_wakes_its_run() -> None:
     told = Story(WorkflowCast)

@@ -101,14 +101,19 @@ class Story:
             return AtOnce(self.world, "story").go_on(plan, error)
         return AtOnce(self.world, "story").go_on(plan, None, reply)
 
-    def change(self, pk: str, sk: str, **values: dict[str, Any]) -> None:
-        """Somebody writes these attributes of an item meanwhile."""
-        params = {
+    def change(self, pk: str, sk: str, **values: dict[str, Any] | None) -> None:
+        """Somebody writes these attributes of an item meanwhile; ``None`` removes one."""
+        given = {name: value for name, value in values.items() if value is not None}
+        gone = [name for name in values if name not in given]
+        parts = ["SET " + ", ".join(f"{name} = :{name}" for name in given)] if given else []
+        parts += ["REMOVE " + ", ".join(gone)] if gone else []
+        params: dict[str, Any] = {
             "TableName": "simulated",
             "Key": {"pk": {"S": pk}, "sk": {"S": sk}},
-            "UpdateExpression": "SET " + ", ".join(f"{name} = :{name}" for name in values),
-            "ExpressionAttributeValues": {f":{name}": value for name, value in values.items()},
+            "UpdateExpression": " ".join(parts),
         }
+        if given:
+            params["ExpressionAttributeValues"] = {f":{name}": value for name, value in given.items()}
         self.world.execute("somebody", Call(operation="UpdateItem", params=params))
 
     def remove(self, pk: str, sk: str) -> None:
