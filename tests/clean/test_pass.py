@@ -203,7 +203,7 @@ def test_a_job_may_clean_up_and_stops_with_its_worker(site: Site) -> None:
 def test_memory_does_not_grow_with_what_there_is_to_remove() -> None:
     site = Site()
     peaks = []
-    for count in (1_200, 3_600):
+    for count in (1_100, 2_600):
         client = Endless(site.store, count)
         app = site.make_app(client)
         tracemalloc.start()

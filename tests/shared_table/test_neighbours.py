@@ -100,7 +100,7 @@ def live_in(app: App, clock: ManualClock) -> dict[str, Any]:
     with app.lease("re#fresher", ttl=timedelta(seconds=15)) as lease:
         fence = lease.fence
     app.dead.replay(dead.id)
-    for _ in range(4):
+    for _ in range(2):
         clock.advance(timedelta(hours=1))
         app.worker(concurrency=2).drain()
     examined = app.doctor.examine(repair=True)
@@ -122,7 +122,7 @@ def test_not_one_foreign_item_changes_and_none_of_ours_appears_in_their_index(sh
     came = live_in(app, clock)
     assert came["results"] == ["a#b", "🪲", "k" * 2_048]
     assert (came["dead"], came["story"], came["fence"], came["healthy"]) == ("dead", "succeeded", 1, True)
-    assert came["fanned"] == 1 + 4
+    assert came["fanned"] == 1 + 2
     assert came["removed"]["runs"] >= 6
     assert foreign.changed(client, place) == []
     left = [item for item in foreign.all_items(client, place) if item[place.partition_key] == {"S": "feed"}]
