@@ -200,7 +200,7 @@ class DoctorPlans:
             noted = await cleaning.read_cleaning(self._items)
         except ItemUnreadableError as error:
             return [Finding(check=CLEANER, level=WARNING, text=f"{error}.")]
-        if noted is None:
+        if noted is None or not (noted.ended_ms or noted.began_ms):
             level = NOTE if native else WARNING
             text = "The cleaner has never come to the end of a pass here."
             return [Finding(check=CLEANER, level=level, text=text, remedy="Have `dynadurable clean` run now and then.")]

@@ -13,6 +13,7 @@ from ..errors import (
     InputRefusedError,
     ItemUnreadableError,
     NewerFormatError,
+    PayloadUnreadableError,
     RunCancelledError,
     RunDeadError,
     RunExpiredError,
@@ -135,7 +136,7 @@ class RunPlans:
         """Why the run is not running. Never raises for a run that is unknown or damaged: that is an explanation too."""
         try:
             return await self._explain(run_id)
-        except ItemUnreadableError as error:
+        except (ItemUnreadableError, PayloadUnreadableError) as error:
             damage = "" if isinstance(error, NewerFormatError) else str(error)
             now = to_datetime(self._clock.now_ms())
             return explain(Facts(run_id=run_id, now=now, run=None, unreadable=True, damage=damage))

@@ -18,6 +18,8 @@ from tests.fuzz.garbage import Garbage, Raw
 
 SEEDS = int(os.environ.get("DYNADURABLE_FUZZ", "30"))
 """More in one go: DYNADURABLE_FUZZ=10000."""
+FOUND = (55, 84, 88, 92, 135, 136, 158, 228, 229, 285)
+"""Of thousands, those in which something broke."""
 MAX_REQUESTS = 20_000
 CLEANER_LEASE = "!cleaner"
 """Left whole: a cleaner that cannot read its own lease says so, and does nothing."""
@@ -86,7 +88,7 @@ def test_whatever_lies_there_the_others_are_worked_off(seed: int, caplog: pytest
     assert defects == [], f"seed {seed}: {made}"
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", sorted({*range(SEEDS), *FOUND}))
 def test_whatever_lies_there_can_be_looked_at(seed: int) -> None:
     site, _, made = site_with(seed)
     app = site.app
