@@ -7,12 +7,12 @@ import logging
 import os
 import sys
 from datetime import timedelta
+from typing import Any
 
 from dynadurable import App
 from dynadurable.storage import runs
 from tests.chaos import jobs
 from tests.chaos.jobs import Site
-from tests.simulation.mutants import Without
 
 
 def main() -> int:
@@ -22,8 +22,16 @@ def main() -> int:
     app = site.app()
     jobs.define(app, site)
     site.log().note("worker", mode=mode)
-    with Without(*site.without.split(": ", 1))() if site.without else contextlib.nullcontext():
+    with _left_out(site.without):
         return _work(app, site, mode)
+
+
+def _left_out(clause: str) -> contextlib.AbstractContextManager[Any]:
+    if not clause:
+        return contextlib.nullcontext()
+    from tests.simulation.mutants import Without  # takes its time
+
+    return Without(*clause.split(": ", 1))()
 
 
 def _work(app: App, site: Site, mode: str) -> int:
