@@ -218,15 +218,23 @@ class Cast:
 
     def worker(self, name: str, rounds: int, *, patient: bool = True) -> list[Steps]:
         """A worker process: its loop and its renewal, which live and die together. Not ``patient``: idle, it ends."""
+        engine, keeper = self.engine(name), SimulatedKeeper()
+        engine.keeper = keeper  # type: ignore[assignment]
+        poller = Poller(engine, [Queue(name="default", shards=SHARDS)], dice=self.world.dice)
+        poller._extra_at = float("inf")  # nothing lies in further shards
+        attempts = Attempts(engine, Context, self.workflow_body())
+        search = Search(self.checker, name, engine, poller)
+        working = self._working(name, attempts, keeper, search, rounds, patient=patient)
+        return [working, self._renewing(name, engine, keeper), *self.helpers(name, engine)]
+
+    def engine(self, name: str) -> Engine:
+        """The parts of a worker."""
         world = self.world
-        clock = world.clock()
-        ids = SeededIds(world.dice)
-        driver = AtOnce(world, name)
-        engine = Engine(
+        return Engine(
             items=world.items,
-            driver=driver,  # type: ignore[arg-type]  # for polls; other plans are stepped by the world
-            clock=clock,
-            ids=ids,
+            driver=AtOnce(world, name),  # type: ignore[arg-type]  # for polls; other plans are stepped by the world
+            clock=world.clock(),
+            ids=SeededIds(world.dice),
             registry=self.registry,
             worker_id=name,
             loops=None,  # type: ignore[arg-type]
@@ -234,14 +242,6 @@ class Cast:
             dice=world.dice.random,
             shards_of=lambda _queue: SHARDS,
         )
-        keeper = SimulatedKeeper()
-        engine.keeper = keeper  # type: ignore[assignment]
-        poller = Poller(engine, [Queue(name="default", shards=SHARDS)], dice=world.dice)
-        poller._extra_at = float("inf")  # nothing lies in further shards
-        attempts = Attempts(engine, Context, self.workflow_body())
-        search = Search(self.checker, name, engine, poller)
-        working = self._working(name, attempts, keeper, search, rounds, patient=patient)
-        return [working, self._renewing(name, engine, keeper), *self.helpers(name, engine)]
 
     def helpers(self, name: str, engine: Engine) -> list[Steps]:
         """Further threads of a worker."""

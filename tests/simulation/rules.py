@@ -117,6 +117,7 @@ EQUIVALENT = {
     "marks._claim: attribute_exists (pk)": "counting up what is not there is refused as invalid all the same",
     "marks.request_cancel: attribute_exists (pk)": "the token of the claim that was seen says it too",
     "signals._forget: attribute_exists (pk)": "to delete what is not there is to do nothing",
+    "dead.drop_stale: attribute_exists (pk)": "to delete what is not there is to do nothing",
     "runs.raise_fence: dd_gen = :value": "a mark's sort key holds its generation, and the run names that mark",
     "runs.update_held: dd_gen = :value": "a mark's sort key holds its generation, and the run names that mark",
     "commit._write: dd_gen = :value": "a mark's sort key holds its generation, and the run names that mark",

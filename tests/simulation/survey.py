@@ -27,7 +27,7 @@ Made by `python -m tests.simulation.run --mutants`; a test plays every row again
 STORY_HEAD = """
 ## Missed in a story
 
-Chance comes to these only once in many thousand seeds. `tests/simulation/stories.py` tells for each the shortest story
+Chance comes to these only once in many thousand seeds. `tests/simulation/stories*.py` tell for each the shortest story
 in which it is missed; a test tells every story with the clause and without:
 """
 REASONS = """
