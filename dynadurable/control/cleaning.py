@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..errors import ConfigurationError, ItemUnreadableError, PermissionMissingError
+from ..errors import ConditionFailedError, ConfigurationError, ItemUnreadableError, PermissionMissingError
 from ..model.clean_report import CleanEstimate, CleanReport
 from ..operations import Operations
 from ..storage import cleaning, formats, table
@@ -274,13 +274,18 @@ class Walk:
         self._check_lease()
         self._saved_at = self._clock.monotonic()
         self._saved_count = sum(self._counts[kind] for kind in KINDS)
-        units = await cleaning.save_cleaning(
-            self._items,
-            began_ms=self._began_ms,
-            places=list(self._places),
-            report=json.dumps(self.report().to_record()),
-            ended_ms=self._clock.now_ms() if finished else None,
-        )
+        try:
+            units = await cleaning.save_cleaning(
+                self._items,
+                began_ms=self._began_ms,
+                places=list(self._places),
+                report=json.dumps(self.report().to_record()),
+                ended_ms=self._clock.now_ms() if finished else None,
+            )
+        except ConditionFailedError:
+            log.warning("an item that is not dynadurable's lies where the cleaner notes how far it has come")
+            self._saves = False
+            return
         self._writes.spend(units, now=self._clock.monotonic())
         self._add("write", units)
 

@@ -254,7 +254,12 @@ async def read_cleaning(items: Items) -> Cleaning | None:
 async def save_cleaning(
     items: Items, *, began_ms: int, places: Sequence[Place | bool], report: str, ended_ms: int | None = None
 ) -> float:
-    """Note how far each segment has come: its place, or true for its end. Gives the write units that cost."""
+    """Note how far each segment has come: its place, or true for its end. Gives the write units that cost.
+
+    Raises:
+        ConditionFailedError: an item lies there that is not ours to write over.
+    """
+    model = items.cleaning
     noted = items.cleaning(
         pk=workers_partition(items.schema),
         sk=CLEANING_SORT_KEY,
@@ -263,7 +268,8 @@ async def save_cleaning(
         places=None if ended_ms is not None else json.dumps(list(places)),
         report=report,
     )
-    return requests.units_of(await requests.counted(requests.put(noted)), least=1.0)
+    ours = model.pk.does_not_exist() | formats.not_newer(model)
+    return requests.units_of(await requests.counted(requests.put(noted, ours)), least=1.0)
 
 
 def places_of(noted: Cleaning | None) -> list[Place | bool]:

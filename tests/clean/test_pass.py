@@ -130,6 +130,15 @@ def test_what_a_newer_cleaner_has_noted_is_not_written_over(site: Site) -> None:
     assert newer in site.store.items("shop")
 
 
+def test_an_item_of_the_owner_where_the_cleaner_takes_its_notes_is_not_written_over(site: Site) -> None:
+    stranger = {"pk": {"S": "workers"}, "sk": {"S": "cleaner"}, "note": {"S": "mine"}, "dd_v": {"S": "1"}}
+    site.client.put_item(TableName="shop", Item=stranger)
+    fill(site, 10)
+    report = site.clean()
+    assert (report.removed, report.finished, report.resumed) == ({"runs": 10}, True, False)
+    assert stranger in site.store.items("shop")
+
+
 @pytest.mark.parametrize("rate", [0, -1, float("nan")])
 def test_a_rate_that_cannot_be_kept_is_refused(site: Site, rate: float) -> None:
     with pytest.raises(ConfigurationError, match="rate"):
