@@ -24,7 +24,9 @@ def main() -> int:
     parser.add_argument("--round-seconds", type=float, default=45.0, help="of rough weather in each round")
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument(
-        "--without", default="", help='leave a clause out, as "marks.drop: dd_token = :value", and see that it is missed'
+        "--without",
+        default="",
+        help='leave a clause out, as "marks.drop: dd_token = :value", and see that it is missed',
     )
     options = parser.parse_args()
     end = time.monotonic() + options.minutes * 60
