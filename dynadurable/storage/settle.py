@@ -71,7 +71,7 @@ async def _repair(items: Items, mark: Mark, run: Run | None, *, now_ms: int) -> 
             return
     elif not run.is_live:
         await ends.pay(items, run)
-    elif run.mark != mark.sk:
+    else:  # it names another mark
         await marks.place(items, runs.pointer_to(items, run))
         if run.waits:  # whoever parked it may have died before its second look: let it look again
             await signals.wake(items, run, run_id=ends.run_id_of(run), topic_=None, now_ms=now_ms)

@@ -169,6 +169,16 @@ def test_a_renewal_that_fails_is_tried_again_unless_the_lease_is_gone(
         assert kept.clock.monotonic() < again_at < tenure.deadline
 
 
+def test_who_listens_late_is_told_at_once() -> None:
+    tenure = Kept().keep()
+    told: list[str] = []
+    tenure.listen(told.append)
+    tenure.tell(LOST)
+    tenure.unlisten(told.append)
+    tenure.listen(told.append)
+    assert told == [LOST, LOST]
+
+
 def test_a_lease_that_was_let_go_is_neither_told_nor_kept() -> None:
     kept = Kept()
     tenure = kept.keep()
@@ -383,6 +393,14 @@ def test_a_start_that_meets_a_run_of_a_newer_version_takes_its_mark_back() -> No
     played = start(a_run(key="k", digest="d"), NOTHING, DONE, refused(), found(later), DONE)
     assert isinstance(played.error, NewerFormatError)
     assert played.operations[-1] == "DeleteItem"
+
+
+def test_a_start_whose_reply_was_lost_leaves_its_mark_to_the_version_that_went_on_with_it() -> None:
+    later = a_run(key="k", digest="d")
+    later.version = 1_000
+    played = start(a_run(key="k", digest="d"), NOTHING, DONE, refused(ambiguous=True), found(later), found(later))
+    assert isinstance(played.error, NewerFormatError)
+    assert "DeleteItem" not in played.operations
 
 
 def test_a_start_that_meets_its_own_run_after_a_lost_reply_has_begun_it() -> None:

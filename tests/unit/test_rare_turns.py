@@ -93,6 +93,13 @@ def test_a_dead_run_without_a_letter_is_brought_back_too() -> None:
     assert len(played.calls[-1].params["TransactItems"]) == 2
 
 
+def test_pages_of_a_workflow_that_is_brought_back_are_kept_as_far_as_they_are_there() -> None:
+    """One that has expired is missed by the worker that needs it, and does not stand in the way here."""
+    played = play(journal.keep(ITEMS, dead_run(workflow=True)), listed(page(ttl=1), page("b", ttl=1)), DONE, refused())
+    assert played.error is None
+    assert played.operations == ["Query", "UpdateItem", "UpdateItem"]
+
+
 def test_a_workflow_that_was_undone_takes_its_large_input_along_into_its_new_journal() -> None:
     undone = dead_run(workflow=True, undone=True, input=None)
     played = play(dead.replay(ITEMS, RUN_ID, None, REVIVAL), found(undone), found(page(body=b"large")), DONE, DONE)
