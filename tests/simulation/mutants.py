@@ -89,7 +89,8 @@ def shown(condition: Condition) -> str:
 def _caller() -> str:
     frame = sys._getframe(2)
     while frame.f_code.co_filename.endswith(OUR_OWN):
-        frame = frame.f_back  # type: ignore[assignment]
+        assert frame.f_back is not None
+        frame = frame.f_back
     return f"{frame.f_globals['__name__'].rpartition('.')[2]}.{frame.f_code.co_name}"
 
 
