@@ -9,6 +9,7 @@ from dynadurable.storage.schema import TableSchema
 
 Raw = dict[str, Any]
 GSI = "gsi1"
+BATCH = 25
 PLACES = (
     TableSchema(table="theirs-0", partition_key="PK", sort_key="SK", ttl=None, prefix="7/"),
     TableSchema(table="theirs-1", partition_key="id", sort_key="range", ttl="expires", prefix="2026"),
@@ -74,8 +75,10 @@ def foreign_items(place: TableSchema) -> list[Raw]:
 
 
 def fill(client: Any, place: TableSchema) -> None:
-    for item in foreign_items(place):
-        client.put_item(TableName=place.table, Item=item)
+    rest = [{"PutRequest": {"Item": item}} for item in foreign_items(place)]
+    while rest:
+        reply = client.batch_write_item(RequestItems={place.table: rest[:BATCH]})
+        rest = [*reply.get("UnprocessedItems", {}).get(place.table, ()), *rest[BATCH:]]
 
 
 def all_items(client: Any, place: TableSchema) -> list[Raw]:
