@@ -12,6 +12,9 @@ from tests.kit.test_cost_command import run
 from tests.kit.test_plugin import pytest_run
 
 
+pytestmark = pytest.mark.timeout(300)
+
+
 @pytest.fixture
 def written(tmp_path: Path) -> Path:
     """The page's files; blocks of the same name are one file."""
@@ -24,7 +27,7 @@ def written(tmp_path: Path) -> Path:
 
 
 def test_the_examples_pass_but_the_one_that_shows_how_to_fail(written: Path) -> None:
-    done = pytest_run(written)
+    done = pytest_run(written, "--dynadurable-backend", "memory")
     assert re.search(r"1 failed, \d+ passed", done.stdout), done.stdout
     assert "test_an_order_is_charged_once" in done.stdout.splitlines()[-2]
     (shown,) = [block for block in blocks("") if block.startswith("E ")]

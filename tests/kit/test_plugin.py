@@ -12,6 +12,8 @@ import pytest
 
 from tests.servers import Store
 
+pytestmark = pytest.mark.timeout(300)  # a busy machine takes its time for a pytest in a pytest
+
 SHOP = '''
 """The code under test: it makes a client of its own."""
 import functools
@@ -127,7 +129,7 @@ def pytest_run(place: Path, *arguments: str, **environ: str) -> subprocess.Compl
         env={**kept, "HOME": str(place), **environ},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=280,
         check=False,
     )
 
