@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from dynadurable.cli.root import FAILED, NOT_FOUND, OK, STOPPED, root
 from tests.fuzz import shop
 
-SEEDS = int(os.environ.get("DYNADURABLE_FUZZ", "15"))
+SEEDS = int(os.environ.get("DYNADURABLE_FUZZ", "5"))
 USAGE = 2
 CODES = {OK, FAILED, USAGE, NOT_FOUND, STOPPED}
 FOR_EVER = {"worker", "local", "demo"}

@@ -16,7 +16,7 @@ from tests.clean.site import Site
 from tests.clean.test_formats import RECORDED, load, restored
 from tests.fuzz.garbage import Garbage, Raw
 
-SEEDS = int(os.environ.get("DYNADURABLE_FUZZ", "30"))
+SEEDS = int(os.environ.get("DYNADURABLE_FUZZ", "12"))
 """More in one go: DYNADURABLE_FUZZ=10000."""
 FOUND = (55, 84, 88, 92, 135, 136, 158, 228, 229, 285)
 """Of thousands, those in which something broke."""

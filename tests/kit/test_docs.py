@@ -11,7 +11,6 @@ from tests.kit.page import blocks
 from tests.kit.test_cost_command import run
 from tests.kit.test_plugin import pytest_run
 
-
 pytestmark = pytest.mark.timeout(300)
 
 
