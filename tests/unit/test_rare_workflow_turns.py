@@ -274,6 +274,13 @@ def test_a_step_that_fails_for_a_moment_is_tried_again_where_it_stands() -> None
     assert (played.result.tries, len(tries)) == (3, 3)
 
 
+def test_a_step_whose_next_try_is_near_waits_where_it_stands() -> None:
+    one, ticks = execution(), iter(range(0, 100, 10))
+    one.now_ms = lambda: next(ticks)  # type: ignore[method-assign]
+    assert play(steps.until(one, 40)).error is None
+    assert next(ticks) == 50  # it looked until the time had come
+
+
 def test_a_step_whose_next_try_is_far_off_parks() -> None:
     one = execution()
     with pytest.raises(Parked):
