@@ -218,6 +218,27 @@ def test_the_outside_completes_a_callback(make_rig: MakeRig) -> None:
     assert rig.effects["submit"] == 1
 
 
+def test_a_callback_that_was_completed_is_the_same_on_every_replay(make_rig: MakeRig) -> None:
+    tokens = set()
+
+    def define(app: App, rig: Rig) -> None:
+        @app.workflow(keep_result=DAY)
+        def flow(ctx: WorkflowContext) -> Any:
+            callback = ctx.callback("approval")
+            tokens.add(callback.token)
+            value = callback.result()
+            ctx.sleep(HOUR)
+            return value
+
+    rig = make_rig(define)
+    rig.start("flow")
+    rig.finish(until=MINUTE)
+    assert rig.outside.app.callbacks.complete(next(iter(tokens)), "yes")
+    rig.finish()
+    assert rig.result() == "yes"
+    assert len(tokens) == 1
+
+
 def test_the_outside_fails_a_callback(make_rig: MakeRig) -> None:
     rig = make_rig(calling_back)
     rig.start("flow")
