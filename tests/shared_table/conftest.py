@@ -1,7 +1,7 @@
 """The apps of other tests, in a table that is somebody else's: which place in it goes by the name of the test.
 
 They run on the memory store. ``DYNADURABLE_SHARED_TABLE=moto`` or ``=ministack`` has them run there, in a table with an
-index and a stream, and takes those along that need a client of boto3; ``=memory`` takes the long ones along.
+index and a stream, and takes the long ones along; ``=memory`` takes these along here.
 """
 
 from __future__ import annotations
@@ -46,15 +46,11 @@ def shared_client(place: TableSchema, request: pytest.FixtureRequest) -> Iterato
         client = open_store(STORE).client
     foreign.create(client, place, with_indexes=STORE != "memory")
     foreign.fill(client, place)
-    yield client
-    assert foreign.changed(client, place) == []
-    client.delete_table(TableName=place.table)
-
-
-@pytest.fixture
-def moto_client(shared_client: Any) -> Any:
-    """For those that watch or disturb a client of boto3."""
-    return shared_client
+    try:
+        yield client
+        assert foreign.changed(client, place) == []
+    finally:
+        client.delete_table(TableName=place.table)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import inspect
 from types import ModuleType
 from typing import Any
 
-from tests.shared_table.conftest import ASKED, STORE
+from tests.shared_table.conftest import ASKED
 
 INTEGRATION = (
     *("jobs", "bodies", "keys", "keyed_jobs", "asking", "operating", "dead_letters", "queues", "bulk"),
@@ -20,9 +20,9 @@ INTEGRATION = (
 WORKFLOW = ("steps", "waits", "children", "undo")
 MORE_WORKFLOW = ("branches", "values", "safety", "replay", "determinism", "async", "async_replay")
 """Taken along only where a store was asked for, as are these below."""
-OWN = {"app", "clock", "make_app", "items_in", "moto_client", "world", "make_rig"}
+OWN = {"app", "clock", "make_app", "items_in", "world", "make_rig"}
 """Fixtures that are made anew here."""
-RAW = {"moto_store", "memory", "store", "ministack", "open_store", *(["moto_client"] if STORE == "memory" else [])}
+RAW = {"moto_store", "memory", "store", "ministack", "open_store", "moto_client"}
 """Who asks for these needs a table or a client of another kind."""
 BY_NAME = {
     "test_input_that_cannot_be_read_is_kept_byte_for_byte",
