@@ -93,6 +93,26 @@ def test_a_dead_run_without_a_letter_is_brought_back_too() -> None:
     assert len(played.calls[-1].params["TransactItems"]) == 2
 
 
+def test_a_dead_workflow_takes_its_pages_along_before_it_lives_again() -> None:
+    expiring = dead_run(workflow=True, ttl=NOW_MS // 1000)
+    played = play(dead.replay(ITEMS, RUN_ID, None, REVIVAL), found(expiring), listed(), DONE)
+    assert played.result == dead.REPLAYED
+    assert played.operations == ["GetItem", "Query", "TransactWriteItems"]
+
+
+def test_a_letter_of_what_is_gone_or_lives_again_goes_and_nothing_else() -> None:
+    gone = play(dead.purge(ITEMS, letter()), NOTHING, listed(), DONE)
+    assert (gone.result, gone.operations) == (True, ["GetItem", "Query", "DeleteItem"])
+    lives = play(dead.purge(ITEMS, letter()), found(a_run()), DONE)
+    assert (lives.result, lives.operations) == (False, ["GetItem", "DeleteItem"])
+
+
+def test_a_letter_whose_run_cannot_be_read_stands() -> None:
+    keyed = letter(sk=f"{NOW_MS}#work@mfrggzdfmztwq2lknnwg23tpoa")
+    raw = {**a_run(pk="run#work@mfrggzdfmztwq2lknnwg23tpoa").serialize(), "dd_fence": {"S": "seven"}}
+    assert play(dead.standing(ITEMS, [keyed]), {"Responses": {"shop": [raw]}}).result == [keyed]
+
+
 def test_pages_of_a_workflow_that_is_brought_back_are_kept_as_far_as_they_are_there() -> None:
     """One that has expired is missed by the worker that needs it, and does not stand in the way here."""
     played = play(journal.keep(ITEMS, dead_run(workflow=True)), listed(page(ttl=1), page("b", ttl=1)), DONE, refused())
