@@ -14,6 +14,7 @@ from dynadurable.testing.crash.client import LOSSES
 from dynadurable.testing.kit import Kit
 from tests.kit.page import assert_shown, blocks
 
+pytest.importorskip("networkx")  # of the demo, which has the example in it
 place.put_on_path()
 
 
