@@ -56,11 +56,11 @@ def _warnings_anew(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def dead_run(**facts: Any) -> Any:
-    return a_run(**{"state": DEAD, "dead_letter": f"{NOW_MS}#{RUN_ID}", "ttl": None, **facts})
+    return a_run(**{"state": DEAD, "dead_letter": f"{NOW_MS:015d}#{RUN_ID}", "ttl": None, **facts})
 
 
 def letter(**facts: Any) -> Any:
-    given = {"pk": "dead#default#0", "sk": f"{NOW_MS}#{RUN_ID}", "job": "work", "generation": LIFE}
+    given = {"pk": "dead#default#0", "sk": f"{NOW_MS:015d}#{RUN_ID}", "job": "work", "generation": LIFE}
     return ITEMS.dead_letter(**{**given, **facts})
 
 
@@ -108,9 +108,9 @@ def test_a_letter_of_what_is_gone_or_lives_again_goes_and_nothing_else() -> None
 
 
 def test_a_letter_whose_run_cannot_be_read_stands() -> None:
-    keyed = letter(sk=f"{NOW_MS}#work@mfrggzdfmztwq2lknnwg23tpoa")
+    keyed = letter(sk=f"{NOW_MS:015d}#work@mfrggzdfmztwq2lknnwg23tpoa")
     raw = {**a_run(pk="run#work@mfrggzdfmztwq2lknnwg23tpoa").serialize(), "dd_fence": {"S": "seven"}}
-    assert play(dead.standing(ITEMS, [keyed]), {"Responses": {"shop": [raw]}}).result == [keyed]
+    assert play(dead.standing(ITEMS, [keyed]), {"Item": raw}).result == [keyed]
 
 
 def test_pages_of_a_workflow_that_is_brought_back_are_kept_as_far_as_they_are_there() -> None:
@@ -144,7 +144,7 @@ def test_what_is_purged_may_go_under_our_hands() -> None:
 
 
 def test_a_letter_whose_run_is_gone_stands_for_nothing() -> None:
-    keyed = letter(sk=f"{NOW_MS}#work@mfrggzdfmztwq2lknnwg23tpoa")
+    keyed = letter(sk=f"{NOW_MS:015d}#work@mfrggzdfmztwq2lknnwg23tpoa")
     assert play(dead.standing(ITEMS, [keyed]), {"Responses": {}}).result == []
 
 
