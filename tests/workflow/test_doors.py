@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import random
 from datetime import timedelta
@@ -19,6 +20,13 @@ from tests.unit.codec_samples import same
 from tests.workflow.conftest import MakeRig
 from tests.workflow.rig import Rig
 from tests.workflow.test_siblings import NONE, Code, finished, flow_of
+
+
+@pytest.fixture(autouse=True)
+def _unlogged(caplog: pytest.LogCaptureFixture) -> None:
+    """What is captured goes to pytest-xdist, which cannot carry lone surrogates and ends the whole run over one."""
+    caplog.set_level(logging.CRITICAL + 1, "dynadurable")
+
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 
