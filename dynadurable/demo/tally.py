@@ -149,10 +149,10 @@ def recipients_of(cursor: Any) -> int:
 
 
 def _names(params: Mapping[str, Any]) -> Iterator[str]:
-    """The attributes that an update sets or removes."""
+    """The attributes that an update sets or removes, and other words of its expression."""
     names = params.get("ExpressionAttributeNames", {})
-    for placeholder in re.findall(r"#\w+", params.get("UpdateExpression", "")):
-        yield names[placeholder]
+    for word in re.findall(r"#?\w+", params.get("UpdateExpression", "")):
+        yield names.get(word, word)
 
 
 def _is_left_over(passage: Passage, part: Part) -> bool:

@@ -35,6 +35,7 @@ def marks(app: App, items_in: ItemsIn) -> list[dict[str, Any]]:
 
 def test_a_poll_that_is_not_answered_does_not_prolong_the_grace_period(real_app: App, moto_client: Any) -> None:
     real_app.job(name="work")(lambda: None)
+    before = set(threading.enumerate())
     with FaultPlan(moto_client) as plan:
         hold = Hold()
         plan.on("Query", hold, nth=3)
@@ -44,7 +45,7 @@ def test_a_poll_that_is_not_answered_does_not_prolong_the_grace_period(real_app:
         assert worker.stop().abandoned == []
         assert "dynadurable-dispatch" in {thread.name for thread in threading.enumerate()}
         hold.release()
-        until(lambda: not [one for one in threading.enumerate() if one.name.startswith("dynadurable")], "threads end")
+        until(lambda: set(threading.enumerate()) <= before, "threads end")
 
 
 def test_a_claim_that_is_answered_after_the_stop_is_handed_back_unused(
