@@ -14,8 +14,14 @@ from dynadurable.clock import Clock, SystemClock
 from dynadurable.testing.clock import ManualClock
 from dynadurable.testing.memory import MemoryClient, MemoryStore
 from tests.faults import FaultPlan
-from tests.integration.world import Log, WatchedSession, World
+from tests.integration.world import Log, WatchedSession, World, note_strangers
 from tests.servers import Store
+
+
+@pytest.fixture(autouse=True)
+def strangers() -> None:
+    """Before anything else: what runs already is not the doing of the test that begins."""
+    note_strangers()
 
 
 @pytest.fixture

@@ -75,9 +75,20 @@ def play(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     assert left == [], left
 
 
+_strangers: set[threading.Thread] = set()
+
+
+def note_strangers() -> None:
+    """What runs already is not the doing of the test that begins."""
+    _strangers.clear()
+    _strangers.update(threading.enumerate())
+
+
 def our_threads() -> list[str]:
-    names = [thread.name for thread in threading.enumerate() if thread.name.startswith("dynadurable")]
-    return [name for name in names if not name.startswith("dynadurable-spawn")]  # that one starts the tests' servers
+    """The threads of the library that this test has brought about."""
+    names = [thread.name for thread in threading.enumerate() if thread not in _strangers]
+    ours = [name for name in names if name.startswith("dynadurable")]
+    return [name for name in ours if not name.startswith("dynadurable-spawn")]  # that one starts the tests' servers
 
 
 class Log:
