@@ -434,4 +434,5 @@ def _after_failures(failures: int) -> float:
 
 async def _handed_back(engine: Engine, mark: Mark) -> str | None:
     await marks.hand_back(engine.items, mark)
+    engine.look_again()  # it is free for everybody, and nobody else may be there
     return "handed back"

@@ -87,6 +87,7 @@ def test_an_entry_that_is_missing_makes_it_fail(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, INTERRUPTED), (signal.SIGTERM, TERMINATED)])
 def test_an_interrupted_demo_leaves_no_process_behind(tmp_path: Path, number: signal.Signals, code: int) -> None:
     told = tmp_path / "told"
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets its background jobs ignore it
     with told.open("wb") as output:
         process = subprocess.Popen([*COMMAND, "--kills", "0"], stdout=output, stderr=output)
     try:
@@ -107,6 +108,7 @@ def test_a_killed_demo_leaves_no_process_behind(tmp_path: Path) -> None:
     if sys.platform != "linux":
         pytest.skip("only Linux can do that")
     told = tmp_path / "told"
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets its background jobs ignore it
     with told.open("wb") as output:
         process = subprocess.Popen([*COMMAND, "--kills", "0"], stdout=output, stderr=output)
     try:
