@@ -91,9 +91,10 @@ class Rescheduling:
         """Slots run again, from the next one on."""
         if not record.paused_ms:
             return record
-        model, now_ms = self._items.schedule, self._clock.now_ms()
-        due = definition_of(record).timing.next_after(to_datetime(now_ms))
-        actions: list[Action] = [model.paused_ms.remove(), model.last_done_ms.set(now_ms)]
+        model = self._items.schedule
+        since_ms = max(self._clock.now_ms(), int(record.last_done_ms))  # a clock that is behind takes no slot back
+        due = definition_of(record).timing.next_after(to_datetime(since_ms))
+        actions: list[Action] = [model.paused_ms.remove(), model.last_done_ms.set(since_ms)]
         return await self._change(record, [*actions, *self._timetable.marking(record, due)])
 
     async def delete(self, record: ScheduleRecord, *, ttl: int | None) -> ScheduleRecord | None:

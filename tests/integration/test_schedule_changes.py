@@ -48,6 +48,17 @@ def test_a_paused_schedule_runs_nothing_and_does_not_catch_up(world: World) -> N
     assert world.ran == [NOON + 15 * MINUTE]
 
 
+def test_an_operator_whose_clock_is_behind_takes_no_slot_back(world: World) -> None:
+    app, operator = world.scheduled(catch_up="all"), world.process(skew=-12 * MINUTE)
+    drain(app)
+    world.clock.advance(5 * MINUTE)
+    drain(app)
+    operator.schedules.pause("refresh")
+    operator.schedules.resume("refresh")
+    assert drain(app) == NOON + 5 * MINUTE
+    assert world.ran == [NOON]
+
+
 def test_a_schedule_is_triggered_by_hand_beside_its_slots(world: World) -> None:
     app = world.scheduled()
     drain(app)
