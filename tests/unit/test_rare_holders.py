@@ -447,6 +447,16 @@ def test_a_list_of_schedules_goes_on_to_its_end_or_its_limit() -> None:
     assert len(play(schedules.list_schedules(ITEMS, limit=1), listed(first, more=True)).result) == 1
 
 
+def test_a_schedule_that_is_there_already_may_be_the_one_that_was_put() -> None:
+    def put(token: str) -> Any:
+        record = ITEMS.schedule(pk="schedule#all", sk="a", definition="{}", input=b"", deployed_ms=1, generation="g")
+        record.queue, record.shard, record.last_done_ms, record.token = "default", 0, 0, token
+        return record
+
+    assert play(schedules.create(ITEMS, put("mine")), refused(put("mine"), ambiguous=True)).result is True
+    assert play(schedules.create(ITEMS, put("mine")), refused(put("another's"))).result is False
+
+
 def test_a_run_by_hand_of_a_schedule_that_is_gone_is_noted_nowhere() -> None:
     assert play(schedules.note_run(ITEMS, "tick", run_id=RUN_ID, slot_ms=NOW_MS), refused()).error is None
 
